@@ -28,6 +28,9 @@ _FIRST_WINDOW = 65_535  # bytes that a side may send before the other has said a
 _OUR_WINDOW = 1 << 24
 _LARGEST_FRAME = 1 << 14
 _LARGEST_HEADERS = 1 << 16
+INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE = 3, 5, 14
+"""Statuses of gRPC."""
+
 _STATUS_NAMES = "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND".split()
 
 
@@ -40,7 +43,6 @@ class CallFailed(Exception):
         self.status = status
 
 
-NOT_FOUND, UNAVAILABLE = 5, 14
 
 
 class Connection:
@@ -58,7 +60,7 @@ class Connection:
 
     def __init__(self, address: str, metadata: Mapping[str, str], deadline: float) -> None:
         self.deadline = deadline
-        self._metadata = metadata
+        self.metadata = metadata
         self._stream = -1
         self._room, self._stream_room, self._first_room = _FIRST_WINDOW, 0, _FIRST_WINDOW
         self._socket = _connected(address, deadline)
@@ -103,7 +105,7 @@ class Connection:
             "content-type": "application/grpc",
             "user-agent": "vikingctl-hook",
             "grpc-timeout": f"{int(left * 1000) + 1}m",
-            **self._metadata,
+            **self.metadata,
         }
         block = b"".join(_literal(name, value) for name, value in headers.items())
         self._send(_frame(_HEADERS, _END_HEADERS, self._stream, block))
@@ -239,6 +241,7 @@ def _connected(address: str, deadline: float) -> socket.socket:
         where: str | tuple[str, int] = os.path.expanduser(path)
     elif port.isascii() and port.isdigit() and _is_here(host.strip("[]")):
         made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         where = host.strip("[]").replace("localhost", "127.0.0.1"), int(port)
     else:
         raise ValueError(

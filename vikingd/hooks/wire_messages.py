@@ -38,11 +38,12 @@ MESSAGES: Mapping[str, Mapping[str, int | tuple[int, str]]] = {
         "time_zone": 5,
         "request_id": 7,
     },
+    "ExtractResponse": {},
     "ListRequest": {"uri": 1, "page_size": 2},
     "ListResponse": {"contexts": (1, "Context")},
     "GetRequest": {"uri": 1},
     "GetResponse": {"context": (1, "Context")},
-    "Context": {"uri": 1, "is_directory": 3, "content": 6, "passages": (9, "Passage")},
+    "Context": {"uri": 1, "content": 6, "passages": (9, "Passage")},
     "Passage": {
         "section": 1,
         "start": 2,

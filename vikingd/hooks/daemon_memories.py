@@ -1,0 +1,192 @@
+"""The questions of the hooks to a daemon: what is so, what matters for a prompt, and a commit."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+from vikingd.hooks import memory_texts
+from vikingd.hooks.agent_events import Message
+from vikingd.hooks.memory_texts import Shown
+from vikingd.hooks.unary_calls import INVALID_ARGUMENT, NOT_FOUND, CallFailed, Connection
+from vikingd.hooks.wire_messages import Decoded, first, seconds_of, timestamp
+
+PRESENT = (
+    *("instructions", "preferences", "profile", "decisions", "patterns", "entities", "cases"),
+)
+"""The kinds of a start, in their order: what is so. Tasks and journals say what was."""
+
+MOST_QUERY = 16 << 10
+"""Bytes of a query; a longer one is searched by its telling parts."""
+
+_MOST_FILES = 200  # of a directory
+_HALF_LIFE = 30.0  # days
+_ENVELOPE = 120  # tokens of a text beside its memories
+
+
+def metadata() -> dict[str, str]:
+    """Return the metadata of each call, from the variables that all clients read.
+
+    Raises:
+        ValueError: the key or the tenant cannot be sent.
+        OSError: the file of the key cannot be read.
+    """
+    key = os.environ.get("VIKINGD_KEY", "")
+    if not key and (path := os.environ.get("VIKINGD_KEY_FILE")):
+        with open(path, encoding="utf-8") as file:
+            key = file.read(4096).strip()
+    tenant = os.environ.get("VIKINGD_TENANT", "")
+    for name, value in (("the key", key), ("the tenant", tenant)):
+        if value and not (value.isascii() and value.isprintable() and " " not in value):
+            raise ValueError(f"{name} has characters that cannot be sent")
+    found = {"authorization": f"Bearer {key}"} if key else {}
+    return found | ({"vikingd-tenant": tenant} if tenant else {})
+
+
+def time_zone() -> str:
+    """Return this machine's time zone by its name; "" if it has none, which is UTC."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        try:
+            name = os.readlink("/etc/localtime").rpartition("/zoneinfo/")[2]
+        except OSError:
+            return ""
+    is_name = "/" in name and name.replace("/", "").replace("_", "").replace("-", "").isalnum()
+    return name if is_name and not name.startswith("/") else ""
+
+
+def present(daemon: Connection, project: str) -> list[Shown]:
+    """Return the memories of the user and of a project that are so, weighed by age and repeats."""
+    roots = ["viking://user/memories", "viking://agent/memories"]
+    if "authorization" in daemon.metadata:  # a key may have a user of its own
+        roots.append("viking://~/memories")
+    if project:
+        below = f"viking://projects/{project}/memories"
+        roots += [below, f"{below}/agent"]
+    found: list[Shown] = []
+    now = time.time()
+    for root in roots:
+        for kind, uri in _files(daemon, root):
+            found += _entries(daemon, kind, uri, now)
+    return found
+
+
+def matching(daemon: Connection, project: str, prompt: str, session: str) -> list[Shown]:
+    """Return the memories for a prompt, best first, but what the session itself has said.
+
+    The daemon returns none if nothing is known about the prompt.
+    """
+    if len(prompt.encode(errors="replace")) > MOST_QUERY:
+        from vikingd.domain.long_queries import fitted
+
+        prompt = fitted(prompt)
+    reply = daemon.call(
+        "Memories/Recall",
+        "RecallRequest",
+        "RecallResponse",
+        query=prompt,
+        scope={"with_global": True, "project": project},
+        max_tokens=memory_texts.MAX_TOKENS - _ENVELOPE,
+        time_zone=time_zone(),
+    )
+    own = f"/session-{session_name(session)}"
+    return [
+        Shown(
+            first(one, "id", 0),
+            first(one, "memory_type"),
+            first(one, "content"),
+            first(one, "section"),
+            seconds_of(one, "time"),
+        )
+        for one in reply.get("results", ())
+        if not any(first(one, "uri").partition(own)[2].startswith(end) for end in (".", "/"))
+    ]
+
+
+def commit(
+    daemon: Connection,
+    project: str,
+    session: str,
+    messages: Sequence[Message],
+    first_new: int,
+    now: float,
+    zone: str,
+    request_id: str,
+) -> None:
+    """Take the memories of messages[first_new:], once for each request_id."""
+    sent = [
+        {
+            "role": one.role,
+            "content": one.text,
+            "time": timestamp(one.time or now),
+        }
+        for one in messages
+    ]
+    daemon.call(
+        "Memories/Extract",
+        "ExtractRequest",
+        "ExtractResponse",
+        session={"messages": sent, "id": session_name(session)},
+        first=first_new,
+        scope={"project": project},
+        time=timestamp(now),
+        time_zone=zone,
+        request_id=request_id,
+    )
+
+
+def session_name(session: str) -> str:
+    """Return the name of a session for the daemon: its id, or a hash of an id of another form."""
+    if len(session) <= 64 and session.replace("-", "").replace("_", "").isalnum():
+        if session.isascii():
+            return session
+    import hashlib
+
+    return hashlib.sha256(session.encode(errors="replace")).hexdigest()[:32]
+
+
+def _files(daemon: Connection, root: str) -> Iterator[tuple[str, str]]:
+    """Yield kind and URI of the files of a root that say what is so.
+
+    Of a series the newest file is read, too: there are the newest memories.
+    """
+    children = _listed(daemon, root)
+    for kind in PRESENT:
+        if f"{kind}.md" in children:
+            yield kind, f"{root}/{kind}.md"
+        if kind in children:
+            names = [name.removesuffix(".md") for name in _listed(daemon, f"{root}/{kind}")]
+            if newest := max((int(one) for one in names if one.isdecimal()), default=0):
+                yield kind, f"{root}/{kind}/{newest}.md"
+
+
+def _listed(daemon: Connection, uri: str) -> list[str]:
+    """Return the names in a directory; none if it is missing or not the caller's to read."""
+    try:
+        reply = daemon.call(
+            "Contexts/List", "ListRequest", "ListResponse", uri=uri, page_size=_MOST_FILES
+        )
+    except CallFailed as error:
+        if error.status in (NOT_FOUND, INVALID_ARGUMENT):  # a key without a user has no viking://~
+            return []
+        raise
+    return [first(one, "uri").rpartition("/")[2] for one in reply.get("contexts", ())]
+
+
+def _entries(daemon: Connection, kind: str, uri: str, now: float) -> Iterator[Shown]:
+    """Yield the memories of a file but those below "Earlier"."""
+    reply = daemon.call("Contexts/Get", "GetRequest", "GetResponse", uri=uri)
+    context: Decoded = first(reply, "context", {})
+    content = first(context, "content")
+    for passage in context.get("passages", ()):
+        state: Decoded = first(passage, "memory", {})
+        section = first(passage, "section")
+        if first(passage, "continues", 0) or memory_texts.is_past(section):
+            continue
+        said = seconds_of(state, "time")
+        age = max(now - said, 0) / 86_400
+        weight = math.log2(1 + first(state, "reinforcement", 0)) - age / _HALF_LIFE
+        text = content[first(passage, "start", 0) : first(passage, "end", 0)]
+        yield Shown(first(state, "id", 0), kind, text.removeprefix("📌").strip(), section, said, weight)
