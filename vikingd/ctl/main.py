@@ -46,6 +46,7 @@ _PLACES = {
     "import": _Place(_START, "import_command.import_", _LONG),
     "export": _Place(_START, "exporting.export", {}),
     "mcp": _Place(_START, "mcp.mcp"),
+    "hook": _Place(_START, "hook_help.hook"),
     "completion": _Place(_START, "shell_completion.completion"),
     "find": _Place(_ASK, "reading.find", _URIS),
     "search": _Place(_ASK, "reading.search", _URIS),

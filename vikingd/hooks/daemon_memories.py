@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from vikingd.hooks import memory_texts
 from vikingd.hooks.agent_events import Message
 from vikingd.hooks.memory_texts import Shown
+from vikingd.hooks.session_files import session_name
 from vikingd.hooks.unary_calls import INVALID_ARGUMENT, NOT_FOUND, CallFailed, Connection
 from vikingd.hooks.wire_messages import Decoded, first, seconds_of, timestamp
 
@@ -137,16 +138,6 @@ def commit(
     )
 
 
-def session_name(session: str) -> str:
-    """Return the name of a session for the daemon: its id, or a hash of an id of another form."""
-    if len(session) <= 64 and session.replace("-", "").replace("_", "").isalnum():
-        if session.isascii():
-            return session
-    import hashlib
-
-    return hashlib.sha256(session.encode(errors="replace")).hexdigest()[:32]
-
-
 def _files(daemon: Connection, root: str) -> Iterator[tuple[str, str]]:
     """Yield kind and URI of the files of a root that say what is so.
 
@@ -189,4 +180,6 @@ def _entries(daemon: Connection, kind: str, uri: str, now: float) -> Iterator[Sh
         age = max(now - said, 0) / 86_400
         weight = math.log2(1 + first(state, "reinforcement", 0)) - age / _HALF_LIFE
         text = content[first(passage, "start", 0) : first(passage, "end", 0)]
-        yield Shown(first(state, "id", 0), kind, text.removeprefix("📌").strip(), section, said, weight)
+        yield Shown(
+            first(state, "id", 0), kind, text.removeprefix("📌").strip(), section, said, weight
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import binascii
 import os
 import unicodedata
 
@@ -27,8 +27,9 @@ def project_of(directory: str) -> str:
     if (top or directory) in ("/", os.path.realpath(os.path.expanduser("~"))):
         return ""
     identity = _identity(_origin(config), top) if top else directory
-    digits = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:6]
-    return f"{_readable(os.path.basename(identity))}-{digits}"
+    # hashlib loads OpenSSL, which takes as long as all the rest. The digits keep namesakes apart.
+    digits = binascii.crc32(identity.encode(errors="surrogateescape")) & 0xFFFFFF
+    return f"{_readable(os.path.basename(identity))}-{digits:06x}"
 
 
 def _checkout(directory: str) -> tuple[str, str]:

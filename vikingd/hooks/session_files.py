@@ -1,19 +1,19 @@
-"""The files of the hooks: a log, and for each session what it was given and what is to be committed.
+"""The files of the hooks: a log, and for each session what it was given and what waits.
 
 They lie in `$XDG_STATE_HOME/vikingd`, else `~/.local/state/vikingd`, and are the user's alone.
-Names of files come from hashes, so that no id of an agent can name another file.
+KEY is the agent and the session, see `session_name`.
 
 | file of `hooks/` | |
 |---|---|
 | `KEY.given` | the ids of the memories that the session was given, with the times |
 | `KEY.said` | messages of an agent that has no transcript, as JSON lines |
 | `KEY.progress` | the place up to which the messages are committed |
-| `pending/KEY-NUMBER` | an event after which messages may be uncommitted; removed when they are |
+| `KEY.lock` | the lock of the process that commits |
+| `pending/KEY.NUMBER` | an event after which messages may be uncommitted; removed when they are |
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -68,6 +68,19 @@ class Pending(NamedTuple):
     response: str = ""  # the last words of the assistant, which may not be in the transcript yet
 
 
+def session_name(session: str) -> str:
+    """Return the id of a session if it is short and plain, else a hash of it.
+
+    It is the session's name in the daemon, and a part of the names of its files.
+    """
+    plain = session.replace("-", "").replace("_", "")
+    if len(session) <= 64 and plain.isascii() and plain.isalnum():
+        return session
+    import hashlib  # it loads OpenSSL, which takes milliseconds
+
+    return hashlib.sha256(session.encode(errors="replace")).hexdigest()[:32]
+
+
 class SessionFiles:
     """The files of one session of an agent.
 
@@ -79,7 +92,7 @@ class SessionFiles:
     def __init__(self, agent: str, session: str) -> None:
         if not session:
             raise ValueError("the event names no session")
-        self._set(hashlib.sha256(f"{agent}\n{session}".encode(errors="replace")).hexdigest()[:32])
+        self._set(f"{agent}.{session_name(session)}")
 
     @classmethod
     def of_key(cls, key: str) -> SessionFiles:
@@ -151,7 +164,7 @@ class SessionFiles:
 
     def _put(self, name: str, text: str, below: str = "") -> None:
         """Write a whole file under another name first."""
-        path = os.path.join(self._directory, below, f"{self.key}{'-' if below else '.'}{name}")
+        path = os.path.join(self._directory, below, f"{self.key}.{name}")
         made = os.path.join(self._directory, f"{self.key}.{os.getpid()}.new")
         file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(file, "w", encoding="utf-8", errors="replace") as opened:
@@ -166,7 +179,7 @@ def pending() -> dict[str, list[str]]:
     directory = os.path.join(state_directory(), "hooks", "pending")
     found: dict[str, list[str]] = {}
     for name in sorted(os.listdir(directory)):
-        found.setdefault(name.partition("-")[0], []).append(os.path.join(directory, name))
+        found.setdefault(name.rpartition(".")[0], []).append(os.path.join(directory, name))
     return found
 
 
@@ -191,7 +204,7 @@ def remove_old() -> None:
     directory = os.path.join(state_directory(), "hooks")
     oldest = time.time() - KEPT
     for entry in os.scandir(directory):
-        if not entry.is_file() or entry.name.partition(".")[0] in waiting:
+        if not entry.is_file() or entry.name.rpartition(".")[0] in waiting:
             continue
         with suppress(FileNotFoundError):
             if entry.stat().st_mtime < oldest:

@@ -31,18 +31,16 @@ _LARGEST_HEADERS = 1 << 16
 INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE = 3, 5, 14
 """Statuses of gRPC."""
 
-_STATUS_NAMES = "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND".split()
+_STATUS_NAMES = {3: "INVALID_ARGUMENT", 4: "DEADLINE_EXCEEDED", 5: "NOT_FOUND", 14: "UNAVAILABLE"}
 
 
 class CallFailed(Exception):
     """A call without a reply; `status` is that of gRPC, or 14 (UNAVAILABLE) without one."""
 
     def __init__(self, status: int, message: str) -> None:
-        name = _STATUS_NAMES[status] if status < len(_STATUS_NAMES) else f"status {status}"
+        name = _STATUS_NAMES.get(status, f"status {status}")
         super().__init__(f"{name}: {message}" if message else name)
         self.status = status
-
-
 
 
 class Connection:
@@ -275,7 +273,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _settings(payload: bytes) -> Iterator[tuple[int, int]]:
-    return struct.iter_unpack(">HI", payload[: len(payload) // 6 * 6])  # type: ignore[return-value]
+    return struct.iter_unpack(">HI", payload[: len(payload) // 6 * 6])
 
 
 def _literal(name: str, value: str) -> bytes:

@@ -99,10 +99,9 @@ def seconds(stamp: object) -> float:
 
 
 def _said(content: object, *, from_user: bool) -> str:
-    """Return the words of a content; "" for results of tools, thinking and what the harness says."""
-    blocks = [content] if isinstance(content, str) else content if isinstance(content, list) else []
+    """Return the words of a content; "" for results of tools, thinking and the harness's own."""
     texts = list[str]()
-    for block in blocks:
+    for block in content if isinstance(content, list) else [content]:
         if isinstance(block, dict):
             if block.get("type") == "tool_result":
                 return ""
