@@ -42,7 +42,12 @@ def state_directory() -> str:
         OSError: it cannot be made.
     """
     directory = os.path.dirname(user_log())
-    os.makedirs(os.path.join(directory, "hooks", "pending"), 0o700, exist_ok=True)
+    pending = os.path.join(directory, "hooks", "pending")
+    if not os.path.isdir(pending):
+        os.makedirs(os.path.dirname(directory), 0o700, exist_ok=True)
+        for made in (directory, os.path.dirname(pending), pending):
+            with suppress(FileExistsError):
+                os.mkdir(made, 0o700)
     return directory
 
 
