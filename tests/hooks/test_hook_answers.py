@@ -102,7 +102,14 @@ def test_a_prompt_gets_the_memories_that_matter(machine: Machine) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    ["What is the capital of France?", "/release now", "  ", "<task-notification>release</task->"],
+    [
+        "What is the capital of France?",
+        "/release now",
+        "  ",
+        "<task-notification>release</task->",
+        "release it",
+        "发布",
+    ],
 )
 def test_a_prompt_about_something_else_gets_nothing(machine: Machine, prompt: str) -> None:
     """Nothing above the floor, a command of the agent, and no words are no text at all."""
@@ -111,8 +118,31 @@ def test_a_prompt_about_something_else_gets_nothing(machine: Machine, prompt: st
         project = project_of(str(checkout))
         client.remember("The release workflow is deploy.yml.", "decisions", project=project)
         client.remember("Prefers oolong.", "preferences")
+        client.remember("发布", "patterns", project=project)
+        client.remember("Release it.", "patterns", project=project)
     talk = Talk(machine, checkout, "one")
     assert machine.hook(talk.event("UserPromptSubmit", prompt=prompt)) == ""
+    assert "deploy.yml" in talk.prompt("which file is the release workflow")
+
+
+def test_only_what_is_near_to_the_best_is_given(machine: Machine) -> None:
+    """The rest of the store does not fill the room, and a prompt that may be about nothing
+    known gets nothing.
+    """
+    checkout = machine.checkout("moon")
+    project = project_of(str(checkout))
+    with Client(machine.address) as client:
+        client.remember("The staging database listens on port 5544.", "decisions", project=project)
+        for thing in ("lexer", "arena", "cache", "parser", "planner"):
+            client.remember(f"The {thing} has a test of its own.", "patterns", project=project)
+    talk = Talk(machine, checkout, "one")
+    text = talk.prompt("On which port does the staging database listen?")
+    assert "5544" in text
+    assert "test of its own" not in text
+    weak = "Write a poem about the sea in spring."
+    with Client(machine.address) as client:
+        assert client.recall(weak, project=project, floor=0.0)
+    assert talk.prompt(weak) == ""
 
 
 def test_a_long_prompt_is_searched_by_its_telling_parts(machine: Machine) -> None:

@@ -120,6 +120,9 @@ def test_no_project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch)
     assert project_of(str(plain)).startswith("plain-")
     monkeypatch.setenv("VIKINGD_PROJECT", "mine")
     assert project_of(str(home)) == "mine"
+    monkeypatch.setenv("VIKINGD_PROJECT", "a/b")
+    with pytest.raises(ValueError, match="'a/b' is no name of a project; 'a-b' is one"):
+        project_of(str(home))
 
 
 @pytest.mark.parametrize(

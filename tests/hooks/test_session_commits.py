@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -63,6 +64,8 @@ def test_a_turn_is_committed_once_and_to_its_project(talk: Talk) -> None:
     for name in ("Stop", "PreCompact", "SessionEnd"):
         talk.stop(name)
         talk.machine.wait()
+    progress = json.loads((talk.machine.state / "hooks" / "claude-code.one.progress").read_text())
+    assert progress == {"place": talk.transcript.stat().st_size}
     files = texts_below(talk.machine.address, "viking://")
     assert set(files) == {
         f"{root_of(talk)}/preferences.md",
@@ -145,6 +148,9 @@ def test_last_words_that_come_late(talk: Talk) -> None:
     """An agent may write the last message after the event: the commit waits for it."""
     talk.say("user", "Which tea?", DAY.format(0, 0))
     talk.stop(last_assistant_message="Oolong.")
+    lock = talk.machine.state / "hooks" / "claude-code.one.lock"
+    until(lambda: lock.exists() and holder_of(lock) is not None)
+    time.sleep(0.3)  # without the wait it would be over by now
     talk.say("assistant", "Oolong.", DAY.format(0, 9))
     talk.machine.wait()
     assert turns(talk) == Counter({"User Which tea?": 1, "Assistant Oolong.": 1})
@@ -248,6 +254,20 @@ def a_way(address: str, *, drops: bool) -> Iterator[tuple[str, threading.Event]]
     thread.join()
 
 
+def test_what_the_daemon_refuses_waits(talk: Talk) -> None:
+    """A key without the right leaves the session to a later stop; wrong times of messages are none."""
+    talk.say("user", "I live in Lyon.", "0001-01-01T00:00:00+00:00")
+    talk.say("user", "I work in Oslo.", "9999-01-01T00:00:00Z")
+    talk.stop(VIKINGD_PROJECT="no/name")
+    assert "VIKINGD_PROJECT: 'no/name' is no name of a project" in talk.machine.log
+    talk.stop(VIKINGD_KEY="vk_unknown")
+    until(lambda: "CallFailed: status 16" in talk.machine.log)
+    assert talk.machine.is_waiting()
+    talk.stop()
+    talk.machine.wait()
+    assert turns(talk) == Counter({"User I live in Lyon.": 1, "User I work in Oslo.": 1})
+
+
 def test_two_stops_at_once(talk: Talk) -> None:
     """Processes of one session take turns."""
     for i in range(8):
@@ -257,10 +277,11 @@ def test_two_stops_at_once(talk: Talk) -> None:
     assert len(turns(talk)) == sum(turns(talk).values()) == 8
 
 
-def test_a_resumed_session_that_is_not_known(talk: Talk) -> None:
+@pytest.mark.parametrize("source", ["resume", "fork"])
+def test_a_resumed_session_that_is_not_known(talk: Talk, source: str) -> None:
     """Its copy of an older conversation is not committed again; what follows is."""
     talk.say("user", "Copied from another session.", DAY.format(0, 0))
-    talk.start("resume")
+    talk.start(source)
     talk.say("user", "Said after that.", DAY.format(1, 0))
     talk.stop()
     talk.machine.wait()

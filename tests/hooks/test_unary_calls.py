@@ -55,6 +55,9 @@ def test_the_table_of_messages_is_that_of_the_proto(name: str) -> None:
                 FieldDescriptor.TYPE_BOOL,
                 FieldDescriptor.TYPE_UINT32,
                 FieldDescriptor.TYPE_UINT64,
+                FieldDescriptor.TYPE_INT64,
+                FieldDescriptor.TYPE_DOUBLE,
+                FieldDescriptor.TYPE_ENUM,
             )
         assert described.number == number
 
@@ -97,8 +100,9 @@ def test_bytes_that_are_no_message_are_a_value_error() -> None:
     """Random and cut bytes are decoded or refused, and nothing else happens."""
     chance = random.Random(50)
     whole = memories_pb2.RecallResponse(
-        results=[memories_pb2.Memory(id=7, uri="viking://user/memories/a.md", content="tea")]
+        results=[memories_pb2.Memory(id=7, uri="viking://user/memories/a.md", score=0.25)]
     ).SerializeToString()
+    assert first(decoded("RecallResponse", whole)["results"][0], "score") == 0.25
     for _ in range(500):
         data = bytearray(whole[: chance.randrange(len(whole) + 1)])
         for _ in range(chance.randrange(4)):

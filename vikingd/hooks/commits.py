@@ -26,7 +26,7 @@ from vikingd.hooks.session_files import (
 from vikingd.hooks.unary_calls import INVALID_ARGUMENT, CallFailed, Connection
 
 _CALL = 120.0  # seconds for a call; a model may propose the memories
-_FLUSH = 2.0  # seconds in which an agent writes the last words into its transcript
+_FLUSH = 5.0  # seconds in which an agent writes the last words into its transcript
 _LOOK = 0.05  # seconds between two looks for them
 
 
@@ -71,6 +71,8 @@ def _commit_session(
     path = one.transcript or files.said
     read = read if one.transcript else said_messages.kept
     if not os.path.exists(path):
+        if not one.transcript:
+            return  # an agent that has said nothing
         log(f"commit of session {files.key}: {path} does not exist, so there is nothing to read")
         return
     if is_new and one.response:
@@ -92,7 +94,7 @@ def _commit_session(
             deadline = time.monotonic() + _CALL
             daemon = daemon or Connection(address, daemon_memories.metadata(), deadline)
             daemon.deadline = deadline
-            _commit_piece(daemon, path, one, progress, read)
+            _commit_piece(daemon, files, path, one, progress, read)
             progress = {"place": progress["end"]}
             files.keep(progress)
     finally:
@@ -101,7 +103,12 @@ def _commit_session(
 
 
 def _commit_piece(
-    daemon: Connection, path: str, one: Pending, progress: dict[str, Any], read: Read
+    daemon: Connection,
+    files: SessionFiles,
+    path: str,
+    one: Pending,
+    progress: dict[str, Any],
+    read: Read,
 ) -> None:
     place, end = progress["place"], progress["end"]
     piece = said_messages.piece_of(path, place, end, read)
@@ -122,10 +129,9 @@ def _commit_piece(
             name,
         )
     except CallFailed as error:
-        if error.status != INVALID_ARGUMENT:
-            raise
-        # It would be refused for ever, and so would all that follows.
-        log(f"commit: {path}, bytes {place}-{end}, is refused and left out: {error}")
+        if error.status == INVALID_ARGUMENT:  # a project or a zone that the daemon does not take
+            files.keep({"place": place})  # the next process asks anew
+        raise
 
 
 def _wait_for(path: str, words: str, read: Read) -> None:

@@ -22,6 +22,13 @@ PRESENT = (
 MOST_QUERY = 16 << 10
 """Bytes of a query; a longer one is searched by its telling parts."""
 
+NEAR = 0.45
+"""The share of the best score that a memory needs; a replaced one has half of its score."""
+
+_STRONG = 1  # the scope is about the prompt
+_MOST_MEMORIES = 20  # of a recall
+_FEWEST_WORDS, _FEWEST_WIDE = 3, 5  # words, or characters of scripts without spaces
+_ZONES = "/usr/share/zoneinfo"
 _MOST_FILES = 200  # of a directory
 _HALF_LIFE = 30.0  # days
 _ENVELOPE = 120  # tokens of a text beside its memories
@@ -54,8 +61,10 @@ def time_zone() -> str:
             name = os.readlink("/etc/localtime").rpartition("/zoneinfo/")[2]
         except OSError:
             return ""
-    is_name = "/" in name and name.replace("/", "").replace("_", "").replace("-", "").isalnum()
-    return name if is_name and not name.startswith("/") else ""
+    # TZ may hold a rule or a path, too, and the daemon refuses a zone that is not in the table.
+    is_name = name.replace("/", "").replace("_", "").replace("-", "").isalnum()
+    is_name &= not name.startswith("/")
+    return name if is_name and os.path.isfile(f"{_ZONES}/{name}") else ""
 
 
 def present(daemon: Connection, project: str) -> list[Shown]:
@@ -77,8 +86,13 @@ def present(daemon: Connection, project: str) -> list[Shown]:
 def matching(daemon: Connection, project: str, prompt: str, session: str) -> list[Shown]:
     """Return the memories for a prompt, best first, but what the session itself has said.
 
-    The daemon returns none if nothing is known about the prompt.
+    There are none if the confidence of the recall is not strong: nobody has asked for them. Of the
+    others only those count that are near to the best. A prompt of a word or two ("go on", "try
+    again") is about nothing that a search could find.
     """
+    wide = sum(ord(one) >= memory_texts.WIDE for one in prompt[:100])
+    if len(prompt.split(None, _FEWEST_WORDS)) < _FEWEST_WORDS and wide < _FEWEST_WIDE:
+        return []
     if len(prompt.encode(errors="replace")) > MOST_QUERY:
         from vikingd.domain.long_queries import fitted
 
@@ -90,8 +104,13 @@ def matching(daemon: Connection, project: str, prompt: str, session: str) -> lis
         query=prompt,
         scope={"with_global": True, "project": project},
         max_tokens=memory_texts.MAX_TOKENS - _ENVELOPE,
+        top_k=_MOST_MEMORIES,
         time_zone=time_zone(),
     )
+    if first(first(reply, "confidence", {}), "strength", 0) != _STRONG:
+        return []
+    results = reply.get("results", [])
+    least = NEAR * max((first(one, "score", 0.0) for one in results), default=0.0)
     own = f"/session-{session_name(session)}"
     return [
         Shown(
@@ -101,8 +120,9 @@ def matching(daemon: Connection, project: str, prompt: str, session: str) -> lis
             first(one, "section"),
             seconds_of(one, "time"),
         )
-        for one in reply.get("results", ())
-        if not any(first(one, "uri").partition(own)[2].startswith(end) for end in (".", "/"))
+        for one in results
+        if first(one, "score", 0.0) >= least
+        and not any(first(one, "uri").partition(own)[2].startswith(end) for end in (".", "/"))
     ]
 
 

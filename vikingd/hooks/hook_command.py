@@ -154,12 +154,12 @@ def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None]
     from vikingd.hooks.project_names import project_of
 
     files = SessionFiles(event.agent, event.session)
-    project = project_of(event.directory or os.getcwd())
     if not event.transcript:
         said = {EventKind.PROMPT: event.prompt}.get(event.kind, event.response)
         if said:
             role = "user" if event.kind is EventKind.PROMPT else "assistant"
             files.say(Message(role, said, time.time()))
+    project = project_of(event.directory or os.getcwd())
     if event.kind in (EventKind.STOP, EventKind.COMPACT, EventKind.END):
         files.begin(0)
         files.add_pending(event, project)
@@ -181,7 +181,7 @@ def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None]
 
 def _begin(event: AgentEvent, files: SessionFiles) -> None:
     """Take up a session: what it was given, and where its new messages begin."""
-    if event.source != "resume":
+    if event.source not in ("resume", "fork"):
         files.forget_given()
     elif event.transcript and os.path.exists(event.transcript):
         # Of a session that is not known, what was said before now is another session's, or older

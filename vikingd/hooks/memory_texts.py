@@ -25,7 +25,8 @@ _PROMPT = (
     f"Memories that may matter for this prompt, from vikingd. {_RULE} Each has the day on which it "
     "was said: check what may have changed since."
 )
-_WIDE = 0x2E80  # the first code point of the scripts whose characters are a token each
+WIDE = 0x2E80
+"""The first code point of the scripts whose characters are a token each."""
 
 
 class Shown(NamedTuple):
@@ -46,7 +47,7 @@ def is_past(section: str) -> bool:
 
 def tokens(text: str) -> int:
     """Return the estimated tokens of a text, a quarter more than on average."""
-    wide = 0 if text.isascii() else sum(ord(one) >= _WIDE for one in text)
+    wide = 0 if text.isascii() else sum(ord(one) >= WIDE for one in text)
     return (wide + (len(text) - wide + 3) // 4) * 5 // 4 + 1
 
 

@@ -19,8 +19,13 @@ def project_of(directory: str) -> str:
 
     Raises:
         OSError: a file of the checkout cannot be read.
+        ValueError: VIKINGD_PROJECT is no name of a project.
     """
     if named := os.environ.get("VIKINGD_PROJECT"):
+        if named != _readable(named):
+            raise ValueError(
+                f"VIKINGD_PROJECT: {named!r} is no name of a project; {_readable(named)!r} is one"
+            )
         return named
     directory = os.path.realpath(directory)
     top, config = _checkout(directory)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ _MOST_CHARACTERS = 8_000  # of a message that count in a commit
 _MOST_BYTES = 1 << 20  # of the texts of a piece
 _MOST_LINE = 16 << 20  # bytes; a longer line has no words of a person
 _BEFORE = 64 << 10  # bytes in front of a piece that are read for its context
+_AHEAD = 86_400  # seconds; a later time is none
 _CONTEXT = 10  # messages in front of a piece
 
 Read = Callable[[Mapping[str, Any]], Message | None]
@@ -110,7 +112,8 @@ def _message(line: bytes, read: Read) -> Message | None:
         return None
     text = _without_memories(message.text)[:_MOST_CHARACTERS]
     text = "".join(one for one in text if one.isprintable() or one in "\n\t").strip()
-    return message._replace(text=text) if text else None
+    is_time = 0 < message.time < time.time() + _AHEAD
+    return message._replace(text=text, time=message.time if is_time else 0.0) if text else None
 
 
 def _without_memories(text: str) -> str:
@@ -124,7 +127,7 @@ def _without_memories(text: str) -> str:
 
 def kept(record: Mapping[str, Any]) -> Message | None:
     """Return the message in a line that `SessionFiles.say` wrote."""
-    role, text, time = (record.get(name) for name in Message._fields)
-    if not (isinstance(role, str) and isinstance(text, str) and isinstance(time, int | float)):
+    role, text, stamp = (record.get(name) for name in Message._fields)
+    if not (isinstance(role, str) and isinstance(text, str) and isinstance(stamp, int | float)):
         return None
-    return Message(role, text, time)
+    return Message(role, text, stamp)

@@ -7,6 +7,7 @@ descriptors.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,13 +18,16 @@ MESSAGES: Mapping[str, Mapping[str, int | tuple[int, str]]] = {
         "query": 1,
         "scope": (3, "MemoryScope"),
         "max_tokens": 4,
+        "top_k": 6,
         "time_zone": 14,
     },
-    "RecallResponse": {"results": (1, "Memory")},
+    "RecallResponse": {"results": (1, "Memory"), "confidence": (11, "Confidence")},
+    "Confidence": {"strength": 3},
     "Memory": {
         "id": 1,
         "uri": 2,
         "content": 3,
+        "score": 4,
         "memory_type": 5,
         "section": 6,
         "time": (12, "google.protobuf.Timestamp"),
@@ -55,7 +59,7 @@ MESSAGES: Mapping[str, Mapping[str, int | tuple[int, str]]] = {
 }
 """Numbers of fields by message and name; a field that is a message has its type, too.
 
-The fields are text, whole numbers and messages.
+The fields are text, numbers and messages. Only replies have fractions.
 """
 
 _VARINT, _FIXED64, _SIZED, _FIXED32 = 0, 1, 2, 5  # types on the wire
@@ -102,12 +106,12 @@ def decoded(name: str, data: bytes) -> Decoded:
         field, of = names.get(number, ("", ""))
         if not field:
             continue
-        if isinstance(value, int):
-            found.setdefault(field, []).append(value)
-        else:
+        if isinstance(value, bytes):
             found.setdefault(field, []).append(
                 decoded(of, value) if of else value.decode(errors="replace")
             )
+        else:
+            found.setdefault(field, []).append(value)
     return found
 
 
@@ -152,7 +156,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
     """Yield the number and the value of each field."""
     at = 0
     while at < len(data):
@@ -169,4 +173,6 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ValueError("a field of a message does not end")
         if kind == _SIZED:
             yield tag >> 3, data[at : at + size]
+        elif kind == _FIXED64:
+            yield tag >> 3, struct.unpack_from("<d", data, at)[0]
         at += size

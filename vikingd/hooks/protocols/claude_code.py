@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from vikingd.hooks.agent_events import AgentEvent, EventKind, Message
+from vikingd.hooks.event_fields import text_of
 
 NAME = "claude-code"
 
@@ -43,20 +44,21 @@ def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
 
 def parsed(agent: str, given: Mapping[str, Any], name: str) -> AgentEvent:
     """Return an event of an agent that took over this form."""
-    name = name or _text(given, "hook_event_name")
+    name = name or text_of(given, "hook_event_name")
     kind = _KINDS.get(name, EventKind.OTHER)
     if given.get("agent_id"):  # of a subagent: neither the user's words nor a whole turn
         kind = EventKind.OTHER
-    prompt = _text(given, "prompt") if kind is EventKind.PROMPT else ""
+    prompt = text_of(given, "prompt") if kind is EventKind.PROMPT else ""
     return AgentEvent(
         agent,
         kind,
-        session=_text(given, "session_id"),
-        directory=_text(given, "cwd"),
+        session=text_of(given, "session_id"),
+        directory=text_of(given, "cwd"),
         prompt="" if _HARNESS.match(prompt) else prompt,
-        response=_text(given, "last_assistant_message"),
-        transcript=_text(given, "transcript_path"),
-        source=_text(given, "source"),
+        # After a failure of the API this is the text of the error.
+        response=text_of(given, "last_assistant_message") if name != "StopFailure" else "",
+        transcript=text_of(given, "transcript_path"),
+        source=text_of(given, "source"),
         name=name,
     )
 
@@ -112,11 +114,3 @@ def _said(content: object, *, from_user: bool) -> str:
         return "\n".join(texts).strip()
     texts = [_REMINDER.sub("", text).strip() for text in texts]
     return "\n".join(text for text in texts if text and not _HARNESS.match(text))
-
-
-def _text(given: Mapping[str, Any], field: str) -> str:
-    """Return a field of text; "" if it is missing or null."""
-    value = given.get(field)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"{field} of the event is no text")
-    return value or ""
