@@ -131,6 +131,11 @@ def until(done: Callable[[], bool], told: Callable[[], object] = str) -> None:
         time.sleep(0.02)
 
 
+def embedded(client: Client) -> None:
+    """Wait until all texts have vectors: the confidence of a recall depends on them."""
+    until(lambda: client.stats().embedder.backlog == 0)
+
+
 def texts_below(address: str, uri: str) -> dict[str, str]:
     """Return the contents of the files below a directory by URI."""
     with Client(address) as client:

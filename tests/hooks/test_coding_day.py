@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.daemons import serving
-from tests.hooks.hook_helpers import Machine, Talk, until
+from tests.hooks.hook_helpers import Machine, Talk, embedded
 from vikingd.client import Client
 from vikingd.hooks import memory_texts
 
@@ -157,7 +157,7 @@ def test_a_day_of_a_coding_agent(machine: Machine) -> None:
     for number in range(SESSIONS):
         day.session(number, PROMPTS // SESSIONS + (number < PROMPTS % SESSIONS))
         with Client(machine.address) as client:
-            until(lambda client=client: client.stats().embedder.backlog == 0)  # type: ignore[misc]
+            embedded(client)
     assert day.prompts == PROMPTS
     print(
         f"{day.found} of {day.asked} asked facts; text at {day.noise} prompts of work and at "

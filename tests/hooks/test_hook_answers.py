@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemons import serving
-from tests.hooks.hook_helpers import HOOK, Machine, Talk, added, texts_below
+from tests.hooks.hook_helpers import HOOK, Machine, Talk, added, embedded, texts_below
 from vikingd.client import Client
 from vikingd.hooks import memory_texts
 from vikingd.hooks.memory_texts import CLOSED, MAX_TOKENS, OPENED, Shown
@@ -88,6 +88,7 @@ def test_a_prompt_gets_the_memories_that_matter(machine: Machine) -> None:
             time="2026-01-05",
         )
         client.remember("Fix the release workflow.", "tasks", project=project, time="2026-02-02")
+        embedded(client)
     talk = Talk(machine, checkout, "one")
     text = talk.prompt("In which file is the release workflow?")
     assert "2026-03-01, decisions:\n| The release workflow lives in deploy.yml." in text
@@ -104,7 +105,7 @@ def test_a_prompt_gets_the_memories_that_matter(machine: Machine) -> None:
     "prompt",
     [
         "What is the capital of France?",
-        "/release now",
+        "/release the workflow in deploy.yml",
         "  ",
         "<task-notification>release</task->",
         "release it",
@@ -120,21 +121,21 @@ def test_a_prompt_about_something_else_gets_nothing(machine: Machine, prompt: st
         client.remember("Prefers oolong.", "preferences")
         client.remember("发布", "patterns", project=project)
         client.remember("Release it.", "patterns", project=project)
+        embedded(client)
     talk = Talk(machine, checkout, "one")
     assert machine.hook(talk.event("UserPromptSubmit", prompt=prompt)) == ""
     assert "deploy.yml" in talk.prompt("which file is the release workflow")
 
 
 def test_only_what_is_near_to_the_best_is_given(machine: Machine) -> None:
-    """The rest of the store does not fill the room, and a prompt that may be about nothing
-    known gets nothing.
-    """
+    """The rest of the store does not fill the room, and one of weak confidence gets nothing."""
     checkout = machine.checkout("moon")
     project = project_of(str(checkout))
     with Client(machine.address) as client:
         client.remember("The staging database listens on port 5544.", "decisions", project=project)
         for thing in ("lexer", "arena", "cache", "parser", "planner"):
             client.remember(f"The {thing} has a test of its own.", "patterns", project=project)
+        embedded(client)
     talk = Talk(machine, checkout, "one")
     text = talk.prompt("On which port does the staging database listen?")
     assert "5544" in text
@@ -149,6 +150,7 @@ def test_a_long_prompt_is_searched_by_its_telling_parts(machine: Machine) -> Non
     """A question behind a pasted log finds its memory."""
     with Client(machine.address) as client:
         client.remember("The coffee machine is on floor 7.", "entities")
+        embedded(client)
     log = "\n".join(f"12:00:{i:05} ERROR worker {i} lost its lease" for i in range(3000))
     talk = Talk(machine, machine.checkout("moon"), "one")
     assert "floor 7" in talk.prompt(f"{log}\n\nOn which floor is the coffee machine?")
@@ -162,6 +164,7 @@ def test_stored_text_cannot_pass_for_ours(machine: Machine) -> None:
     )
     with Client(machine.address) as client:
         client.remember(hostile, "entities")
+        embedded(client)
     checkout = machine.checkout("moon")
     one, two = Talk(machine, checkout, "one"), Talk(machine, checkout, "two")
     for text in (one.start(), two.prompt("what about the deploy key?")):
@@ -334,6 +337,7 @@ def test_nothing_but_the_standard_library_is_loaded(machine: Machine) -> None:
     )
     with Client(machine.address) as client:
         client.remember("喜欢乌龙茶。", "preferences")
+        embedded(client)
     talk = Talk(machine, machine.checkout("moon"), "one")
     for event in (
         talk.event("SessionStart", source="startup"),

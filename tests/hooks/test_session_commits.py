@@ -255,7 +255,7 @@ def a_way(address: str, *, drops: bool) -> Iterator[tuple[str, threading.Event]]
 
 
 def test_what_the_daemon_refuses_waits(talk: Talk) -> None:
-    """A key without the right leaves the session to a later stop; wrong times of messages are none."""
+    """A wrong key leaves the session to a later stop; wrong times of messages are none."""
     talk.say("user", "I live in Lyon.", "0001-01-01T00:00:00+00:00")
     talk.say("user", "I work in Oslo.", "9999-01-01T00:00:00Z")
     talk.stop(VIKINGD_PROJECT="no/name")
@@ -275,6 +275,9 @@ def test_two_stops_at_once(talk: Talk) -> None:
         talk.stop()
     talk.machine.wait()
     assert len(turns(talk)) == sum(turns(talk).values()) == 8
+    with Client(talk.machine.address) as client:
+        passages = client.get(f"{root_of(talk)}/preferences.md").passages
+    assert [one.memory.reinforcement for one in passages] == [0] * 8
 
 
 @pytest.mark.parametrize("source", ["resume", "fork"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vikingd.hooks import daemon_memories, said_messages
@@ -30,17 +30,26 @@ _FLUSH = 5.0  # seconds in which an agent writes the last words into its transcr
 _LOOK = 0.05  # seconds between two looks for them
 
 
-def commit_pending(address: str, read_of: Callable[[str], Read], first: str = "") -> None:
+def commit_pending(
+    address: str,
+    metadata: Mapping[str, str],
+    read_of: Callable[[str], Read],
+    first: str = "",
+) -> None:
     """Commit what is pending of each session, one after another.
 
     A session whose messages cannot be committed now stays pending, and the log says why.
 
     Args:
         address: the daemon.
+        metadata: headers of each call.
         read_of: a function that returns the function `message` of an agent.
         first: the key of the session that comes first. Its transcript may lack the last words yet.
     """
     from vikingd.system.platform import lock  # it takes milliseconds
+
+    def connected() -> Connection:
+        return Connection(address, metadata, time.monotonic() + _CALL)
 
     waiting = pending()
     for key in sorted(waiting, key=lambda one: one != first):
@@ -49,10 +58,12 @@ def commit_pending(address: str, read_of: Callable[[str], Read], first: str = ""
             with open(files.lock, "ab", opener=_private) as held:
                 if not lock(held.fileno(), wait=key == first):
                     continue  # another process is at it
+                os.utime(held.fileno())  # else it would be removed as old
                 # The events of this moment are over when the file is read to its end.
                 if paths := pending().get(key, []):
                     one = read_pending(paths[-1])
-                    _commit_session(address, files, one, read_of(one.agent), is_new=key == first)
+                    read = read_of(one.agent)
+                    _commit_session(connected, files, one, read, is_new=key == first)
                 for path in paths:
                     os.unlink(path)
         except (OSError, ValueError, CallFailed) as error:
@@ -65,7 +76,12 @@ def _private(path: str, flags: int) -> int:
 
 
 def _commit_session(
-    address: str, files: SessionFiles, one: Pending, read: Read, *, is_new: bool
+    connected: Callable[[], Connection],
+    files: SessionFiles,
+    one: Pending,
+    read: Read,
+    *,
+    is_new: bool,
 ) -> None:
     """Commit the new messages of a session, piece by piece."""
     path = one.transcript or files.said
@@ -91,9 +107,8 @@ def _commit_session(
                 zone = daemon_memories.time_zone()
                 progress |= {"end": end, "now": time.time(), "zone": zone, "of": one.project}
                 files.keep(progress)
-            deadline = time.monotonic() + _CALL
-            daemon = daemon or Connection(address, daemon_memories.metadata(), deadline)
-            daemon.deadline = deadline
+            daemon = daemon or connected()
+            daemon.deadline = time.monotonic() + _CALL
             _commit_piece(daemon, files, path, one, progress, read)
             progress = {"place": progress["end"]}
             files.keep(progress)

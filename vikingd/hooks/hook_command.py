@@ -197,7 +197,7 @@ def _remembered(event: AgentEvent, files: SessionFiles, project: str, options: O
     if event.kind is EventKind.PROMPT and event.prompt.lstrip().startswith("/"):
         return ""  # a command of the agent
     deadline = time.monotonic() + LIMIT * 0.9
-    daemon = Connection(_socket(options.address), daemon_memories.metadata(), deadline)
+    daemon = Connection(_socket(options.address), _metadata(options.address), deadline)
     try:
         if event.kind is EventKind.START:
             text, ids = memory_texts.of_start(daemon_memories.present(daemon, project))
@@ -209,6 +209,13 @@ def _remembered(event: AgentEvent, files: SessionFiles, project: str, options: O
         daemon.close()
     files.give(ids)
     return text
+
+
+def _metadata(address: str) -> dict[str, str]:
+    """Return the metadata of each call; keys of the environment are not for USER's daemon."""
+    from vikingd.hooks.daemon_memories import metadata
+
+    return {} if address == USER else metadata()
 
 
 def _socket(address: str) -> str:
@@ -237,7 +244,9 @@ def _commit(options: Options, first: str) -> None:
         end = time.monotonic() + _STARTS
         while not _listens(address) and time.monotonic() < end:
             time.sleep(_LOOK)
-    commit_pending(address, lambda agent: protocol_of(agent).message, first)
+    commit_pending(
+        address, _metadata(options.address), lambda agent: protocol_of(agent).message, first
+    )
 
 
 def _listens(address: str) -> bool:
