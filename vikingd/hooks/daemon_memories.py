@@ -25,7 +25,7 @@ MOST_QUERY = 16 << 10
 NEAR = 0.45
 """The share of the best score that a memory needs; a replaced one has half of its score."""
 
-_STRONG = 1  # the scope is about the prompt
+_STRONG, _WEAK = 1, 2  # the scope is about the prompt, and perhaps
 _MOST_MEMORIES = 20  # of a recall
 _FEWEST_WORDS, _FEWEST_WIDE = 3, 5  # words, or characters of scripts without spaces
 _ZONES = "/usr/share/zoneinfo"
@@ -93,10 +93,12 @@ def matching(daemon: Connection, project: str, prompt: str, session: str) -> lis
     wide = sum(ord(one) >= memory_texts.WIDE for one in prompt[:100])
     if len(prompt.split(None, _FEWEST_WORDS)) < _FEWEST_WORDS and wide < _FEWEST_WIDE:
         return []
+    enough = (_STRONG,)
     if len(prompt.encode(errors="replace")) > MOST_QUERY:
         from vikingd.domain.long_queries import fitted
 
         prompt = fitted(prompt)
+        enough = (_STRONG, _WEAK)  # the words of a pasted log are nowhere in the memories
     reply = daemon.call(
         "Memories/Recall",
         "RecallRequest",
@@ -107,7 +109,7 @@ def matching(daemon: Connection, project: str, prompt: str, session: str) -> lis
         top_k=_MOST_MEMORIES,
         time_zone=time_zone(),
     )
-    if first(first(reply, "confidence", {}), "strength", 0) != _STRONG:
+    if first(first(reply, "confidence", {}), "strength", 0) not in enough:
         return []
     results = reply.get("results", [])
     least = NEAR * max((first(one, "score", 0.0) for one in results), default=0.0)
