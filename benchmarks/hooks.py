@@ -25,7 +25,7 @@ from vikingd.client import Client, Document, Session
 _PROJECT = "moon"
 _PARTS = ("parser", "cache", "scheduler", "importer", "gateway", "linter", "exporter", "planner")
 _TOOLS = ("pnpm", "cargo", "ruff", "terraform", "buf", "vitest", "helm", "meson")
-_MAKER = [str(Path(sys.executable).with_name("vikingctl")), "hook", "claude-code"]
+_HOOK = [str(Path(sys.executable).with_name("vikingctl")), "hook", "claude-code"]
 _FLOOR = "python -c pass"
 
 
@@ -126,8 +126,9 @@ def _processes(
         ("UserPromptSubmit", {"prompt": prompt}),
         ("Stop", {}),
     ):
-        base = {"session_id": f"session-{number}", "cwd": directory, "transcript_path": transcript}
-        yield name, _MAKER, {**base, "hook_event_name": name, **more}
+        # A session is not given twice what its start had, so each event is of another session.
+        base = {"session_id": f"{name}-{number}", "cwd": directory, "transcript_path": transcript}
+        yield name, _HOOK, {**base, "hook_event_name": name, **more}
 
 
 if __name__ == "__main__":

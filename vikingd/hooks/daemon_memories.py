@@ -93,7 +93,7 @@ def matching(daemon: Connection, project: str, prompt: str, session: str) -> lis
     wide = sum(ord(one) >= memory_texts.WIDE for one in prompt[:100])
     if len(prompt.split(None, _FEWEST_WORDS)) < _FEWEST_WORDS and wide < _FEWEST_WIDE:
         return []
-    enough = (_STRONG,)
+    enough: tuple[int, ...] = (_STRONG,)
     if len(prompt.encode(errors="replace")) > MOST_QUERY:
         from vikingd.domain.long_queries import fitted
 
