@@ -264,6 +264,32 @@ def test_a_true_reply_in_many_forms() -> None:
         assert get(address) == {}
 
 
+def test_several_calls_at_once() -> None:
+    """Replies may come in any order, and a call may be reset after its end."""
+    status = header(b"grpc-status", b"16")
+
+    def act(made: socket.socket) -> None:
+        made.recv(1 << 16)
+        made.sendall(
+            frame(1, 5, 3, status)
+            + frame(3, 0, 3, struct.pack(">I", 0))
+            + OK
+            + REPLY
+            + frame(1, 5, 1, header(b"grpc-status", b"0"))
+        )
+        while made.recv(1 << 16):
+            pass
+
+    with peer(act) as address:
+        made = connection(address)
+        many = [{"uri": "viking://a"}, {"uri": "viking://b"}]
+        first_reply, second = made.calls("Contexts/Get", "GetRequest", "GetResponse", many)
+        made.close()
+    assert first_reply == {}
+    assert isinstance(second, CallFailed)
+    assert second.status == 16
+
+
 @pytest.mark.parametrize("sent", [b"", b"\0"], ids=["hangs", "drips"])
 def test_a_peer_that_is_slow(sent: bytes) -> None:
     """The deadline holds for the whole call, whatever trickles in."""

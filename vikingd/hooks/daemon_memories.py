@@ -75,11 +75,26 @@ def present(daemon: Connection, project: str) -> list[Shown]:
     if project:
         below = f"viking://projects/{project}/memories"
         roots += [below, f"{below}/agent"]
+    files, series = list[tuple[str, str]](), list[tuple[str, str]]()
+    for root, children in zip(roots, _listed(daemon, roots), strict=True):
+        for kind in PRESENT:
+            if f"{kind}.md" in children:
+                files.append((kind, f"{root}/{kind}.md"))
+            if kind in children:
+                series.append((kind, f"{root}/{kind}"))
+    # Of a series the newest file is read, too: there are the newest memories.
+    listed = _listed(daemon, [uri for _, uri in series])
+    for (kind, uri), children in zip(series, listed, strict=True):
+        names = [name.removesuffix(".md") for name in children]
+        if newest := max((int(one) for one in names if one.isdecimal()), default=0):
+            files.append((kind, f"{uri}/{newest}.md"))
+    many = [{"uri": uri} for _, uri in files]
+    replies = daemon.calls("Contexts/Get", "GetRequest", "GetResponse", many)
     found: list[Shown] = []
     now = time.time()
-    for root in roots:
-        for kind, uri in _files(daemon, root):
-            found += _entries(daemon, kind, uri, now)
+    for (kind, _), reply in zip(files, replies, strict=True):
+        if not isinstance(reply, CallFailed):  # else it was removed a moment ago
+            found += _entries(kind, reply, now)
     return found
 
 
@@ -160,37 +175,24 @@ def commit(
     )
 
 
-def _files(daemon: Connection, root: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and URI of the files of a root that say what is so.
-
-    Of a series the newest file is read, too: there are the newest memories.
-    """
-    children = _listed(daemon, root)
-    for kind in PRESENT:
-        if f"{kind}.md" in children:
-            yield kind, f"{root}/{kind}.md"
-        if kind in children:
-            names = [name.removesuffix(".md") for name in _listed(daemon, f"{root}/{kind}")]
-            if newest := max((int(one) for one in names if one.isdecimal()), default=0):
-                yield kind, f"{root}/{kind}/{newest}.md"
-
-
-def _listed(daemon: Connection, uri: str) -> list[str]:
-    """Return the names in a directory; none if it is missing or not the caller's to read."""
-    try:
-        reply = daemon.call(
-            "Contexts/List", "ListRequest", "ListResponse", uri=uri, page_size=_MOST_FILES
-        )
-    except CallFailed as error:
-        if error.status in (NOT_FOUND, INVALID_ARGUMENT):  # a key without a user has no viking://~
-            return []
-        raise
-    return [first(one, "uri").rpartition("/")[2] for one in reply.get("contexts", ())]
+def _listed(daemon: Connection, uris: Sequence[str]) -> list[list[str]]:
+    """Return the names in directories; none if one is missing or not the caller's to read."""
+    many = [{"uri": uri, "page_size": _MOST_FILES} for uri in uris]
+    found = list[list[str]]()
+    for reply in daemon.calls("Contexts/List", "ListRequest", "ListResponse", many):
+        if isinstance(reply, CallFailed):
+            # A key without a user has no viking://~.
+            if reply.status not in (NOT_FOUND, INVALID_ARGUMENT):
+                raise reply
+            found.append([])
+        else:
+            uris_of = (first(one, "uri") for one in reply.get("contexts", ()))
+            found.append([uri.rpartition("/")[2] for uri in uris_of])
+    return found
 
 
-def _entries(daemon: Connection, kind: str, uri: str, now: float) -> Iterator[Shown]:
+def _entries(kind: str, reply: Decoded, now: float) -> Iterator[Shown]:
     """Yield the memories of a file but those below "Earlier"."""
-    reply = daemon.call("Contexts/Get", "GetRequest", "GetResponse", uri=uri)
     context: Decoded = first(reply, "context", {})
     content = first(context, "content")
     for passage in context.get("passages", ()):

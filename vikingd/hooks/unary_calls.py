@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from vikingd.hooks.wire_messages import Decoded, decoded, encoded
 
@@ -60,7 +60,8 @@ class Connection:
         self.deadline = deadline
         self.metadata = metadata
         self._stream = -1
-        self._room, self._stream_room, self._first_room = _FIRST_WINDOW, 0, _FIRST_WINDOW
+        self._answers: dict[int, _Answer] = {}  # of the calls under way, by stream
+        self._room = self._first_room = _FIRST_WINDOW
         self._socket = _connected(address, deadline)
         self._input = b""
         settings = ((_TABLE_SIZE, 0), (_ENABLE_PUSH, 0), (_INITIAL_WINDOW, _OUR_WINDOW))
@@ -75,25 +76,35 @@ class Connection:
         self._socket.close()
 
     def call(self, method: str, request: str, reply: str, **values: object) -> Decoded:
-        """Return the reply to a request with these fields, decoded.
-
-        Args:
-            method: the service and the method, such as "Memories/Recall".
-            request: the message of the request.
-            reply: the message of the reply.
-            values: the fields of the request, see `encoded`.
+        """Return the reply to a request with these fields, decoded; see `calls`.
 
         Raises:
             CallFailed: the daemon refuses, or does not speak HTTP/2 or gRPC.
             OSError: the connection broke, or the deadline passed.
             ValueError: the reply is no message.
         """
-        message = encoded(request, values)
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the time of the hook is over")
-        self._stream += 2
-        self._stream_room = self._first_room
+        (found,) = self.calls(method, request, reply, [values])
+        if isinstance(found, CallFailed):
+            raise found
+        return found
+
+    def calls(
+        self, method: str, request: str, reply: str, many: Sequence[Mapping[str, object]]
+    ) -> list[Decoded | CallFailed]:
+        """Return the replies to requests that are sent together, or the refusals of the daemon.
+
+        Args:
+            method: the service and the method, such as "Memories/Recall".
+            request: the message of the requests.
+            reply: the message of the replies.
+            many: the fields of each request, see `encoded`.
+
+        Raises:
+            CallFailed: the daemon does not speak HTTP/2 or gRPC.
+            OSError: the connection broke, or the deadline passed.
+            ValueError: a reply is no message.
+        """
+        left = _left(self.deadline)
         headers = {
             ":method": "POST",
             ":scheme": "http",
@@ -106,35 +117,47 @@ class Connection:
             **self.metadata,
         }
         block = b"".join(_literal(name, value) for name, value in headers.items())
-        self._send(_frame(_HEADERS, _END_HEADERS, self._stream, block))
-        answer = _Answer()
-        self._send_body(struct.pack(">BI", 0, len(message)) + message, answer)
-        while not answer.is_done:
-            self._read_into(answer)
-        return decoded(reply, answer.message())
+        self._answers.clear()
+        for values in many:
+            message = encoded(request, values)
+            self._stream += 2
+            self._answers[self._stream] = answer = _Answer(self._first_room)
+            self._send(_frame(_HEADERS, _END_HEADERS, self._stream, block))
+            self._send_body(struct.pack(">BI", 0, len(message)) + message, answer)
+        while not all(answer.is_done for answer in self._answers.values()):
+            self._read()
+        found = list[Decoded | CallFailed]()
+        for answer in self._answers.values():
+            try:
+                found.append(decoded(reply, answer.message()))
+            except CallFailed as error:
+                found.append(error)
+        return found
 
     def _send_body(self, body: bytes, answer: _Answer) -> None:
-        """Send the request as fast as the daemon takes it."""
+        """Send the request of the newest call as fast as the daemon takes it."""
         at = 0
         while at < len(body) and not answer.is_done:
-            most = min(self._room, self._stream_room, _LARGEST_FRAME)
+            most = min(self._room, answer.room, _LARGEST_FRAME)
             if most <= 0:
-                self._read_into(answer)
+                self._read()
                 continue
             part = body[at : at + most]
             at += len(part)
             self._room -= len(part)
-            self._stream_room -= len(part)
+            answer.room -= len(part)
             flags = _END_STREAM if at == len(body) else 0
             self._send(_frame(_DATA, flags, self._stream, part))
 
-    def _read_into(self, answer: _Answer) -> None:
-        """Read one frame, and take it into the answer if it belongs to it."""
+    def _read(self) -> None:
+        """Read one frame, and take it into the answer that it belongs to."""
         kind, flags, stream, payload = self._frame()
+        answer = self._answers.get(stream)
         if kind == _SETTINGS and not flags & _ACK:
             for name, value in _settings(payload):
                 if name == _INITIAL_WINDOW:
-                    self._stream_room += value - self._first_room
+                    for one in self._answers.values():
+                        one.room += value - self._first_room
                     self._first_room = value
             self._send(_frame(_SETTINGS, _ACK, 0, b""))
         elif kind == _PING and not flags & _ACK:
@@ -143,14 +166,14 @@ class Connection:
             by = int.from_bytes(payload, "big") & 0x7FFFFFFF
             if stream == 0:
                 self._room += by
-            elif stream == self._stream:
-                self._stream_room += by
+            elif answer is not None:
+                answer.room += by
         elif kind == _GOAWAY:
             if int.from_bytes(payload[:4], "big") & 0x7FFFFFFF < self._stream:
                 raise CallFailed(UNAVAILABLE, "the daemon closes the connection")
         elif kind == _PUSH:
             raise CallFailed(UNAVAILABLE, "the peer pushes, which a client forbids")
-        elif stream == self._stream:
+        elif answer is not None and not answer.is_done:  # a refused call may be reset after its end
             if kind == _RST_STREAM:
                 raise CallFailed(UNAVAILABLE, "the daemon ended the call")
             if kind == _DATA and payload:
@@ -185,10 +208,11 @@ class Connection:
 
 
 class _Answer:
-    """The frames of one call."""
+    """The frames of one call; `room` is what the daemon still takes of its request, in bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
         self.is_done = False
+        self.room = room
         self._data = bytearray()
         self._block = bytearray()
         self._ends = False  # with the header block that is being read

@@ -62,6 +62,8 @@ MESSAGES: Mapping[str, Mapping[str, int | tuple[int, str]]] = {
 The fields are text, numbers and messages. Only replies have fractions.
 """
 
+_names: dict[str, dict[int, tuple[str, str]]] = {}  # of the fields by number, for messages in use
+
 _VARINT, _FIXED64, _SIZED, _FIXED32 = 0, 1, 2, 5  # types on the wire
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
 
@@ -97,10 +99,12 @@ def decoded(name: str, data: bytes) -> Decoded:
     Raises:
         ValueError: the bytes are no message.
     """
-    names: dict[int, tuple[str, str]] = {}
-    for field, kind in MESSAGES[name].items():
-        number, of = kind if isinstance(kind, tuple) else (kind, "")
-        names[number] = field, of
+    names = _names.get(name)
+    if names is None:
+        names = _names[name] = {}
+        for field, kind in MESSAGES[name].items():
+            number, of = kind if isinstance(kind, tuple) else (kind, "")
+            names[number] = field, of
     found: Decoded = {}
     for number, value in _fields(data):
         field, of = names.get(number, ("", ""))
