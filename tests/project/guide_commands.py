@@ -223,6 +223,7 @@ DEEP: dict[str, str] = {
     _BENCH + "exactness DIR": _BENCH + "exactness {sets}/harbour --provider none",
     _BENCH + "extraction": SAME,
     _BENCH + "extraction --datasets DIR": _BENCH + "extraction --datasets {sets}",
+    _BENCH + "hooks": "{} --nodes 20 --memories 40 --rounds 2",
     _BENCH + "latency": "{} --nodes 300 --seconds .05",
     _BENCH + "latency --nodes 10000 100000": "{} --nodes 300 --seconds .05 --only find_exact",
     _BENCH + "life": "{} --provider none",
@@ -273,6 +274,7 @@ DEEP: dict[str, str] = {
     ),
     "vikingctl demo": "{} --json",
     "vikingctl reembed": "{} --yes --address {embedding}",
+    "vikingctl hook": "{} < /dev/null",
     "vikingctl mcp": "{} < /dev/null",
     "vikingctl copy --from DIR --to postgresql://...": (
         _STORE + "vikingctl copy --from data --to {postgres}"

@@ -47,6 +47,7 @@ _PLACES = {
     "sources": _Place(_START, "source_commands.app"),
     "export": _Place(_START, "exporting.export", {}),
     "mcp": _Place(_START, "mcp.mcp"),
+    "hook": _Place(_START, "hook_help.hook"),
     "completion": _Place(_START, "shell_completion.completion"),
     "find": _Place(_ASK, "reading.find", _URIS),
     "search": _Place(_ASK, "reading.search", _URIS),

@@ -18,7 +18,10 @@ def vikingd() -> None:
 
 
 def vikingctl() -> None:
-    """Run the admin command line."""
+    """Run the admin command line, or answer a hook before anything else is loaded."""
+    if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
+        open_closed()
+        importlib.import_module("vikingd.hooks.hook_command").main(sys.argv[2:])
     _run("vikingd.ctl.main")
 
 

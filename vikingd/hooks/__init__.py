@@ -1,0 +1,1 @@
+"""The memory of coding agents at their events, with the standard library alone."""

@@ -1,0 +1,259 @@
+"""vikingctl hook: the answer to one event of an agent, by a process that must not hold it up.
+
+Whatever fails, the agent goes on: its answer is the valid empty one, the exit code is 0, and the
+log has a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, NoReturn
+
+from vikingd.hooks.agent_events import AgentEvent, EventKind, Message
+from vikingd.hooks.session_files import SessionFiles, log, pending
+
+AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode")
+"""The agents whose events are understood."""
+
+LIMIT = 2.0
+"""Seconds after which the answer is the empty one."""
+
+USER = "user"
+"""The address of the daemon of this user."""
+
+_MOST_INPUT = 32 << 20  # bytes of an event
+_BACKGROUND = 600  # seconds for a process in the background
+_STARTS = 60  # seconds in which a daemon starts; the first one compiles its kernels
+_LOOK = 0.2  # seconds between two looks for it
+
+
+class Options(NamedTuple):
+    """The arguments of the command."""
+
+    agent: str
+    event: str
+    address: str
+    start: bool
+
+
+class Answer(NamedTuple):
+    """The text for stdout, and the work to be done when the agent has it."""
+
+    text: str
+    work: Callable[[], None] | None = None
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Answer the event on stdin, and end this process with the exit code 0."""
+    answer = Answer("")
+    try:
+        signal.signal(signal.SIGALRM, _end_of_time)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT)
+        answer = answered(parsed(arguments))
+    except BaseException as error:
+        log(f"{type(error).__name__}: {error}")
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.buffer.write(answer.text.encode(errors="replace"))
+        sys.stdout.buffer.flush()
+        if answer.work is not None:
+            in_background(answer.work)
+    except BaseException as error:
+        log(f"{type(error).__name__}: {error}")
+    os._exit(0)  # it skips what Python does at an end, which takes milliseconds
+
+
+def parsed(arguments: Sequence[str]) -> Options:
+    """Return the options of a command line.
+
+    Raises:
+        ValueError: an argument is unknown, or there are too many.
+    """
+    address = os.environ.get("VIKINGCTL_ADDRESS") or USER
+    start, names, rest = False, list[str](), list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--start":
+            start = True
+        elif word == "--address" and rest:
+            address = rest.pop(0)
+        elif word.startswith("--address="):
+            address = word.partition("=")[2]
+        elif word.startswith("-") or len(names) == 2:
+            raise ValueError(f"unknown argument {word}; see vikingctl hook --help")
+        else:
+            names.append(word)
+    agent, event, *_ = *names, "", ""
+    if agent and agent not in AGENTS:
+        raise ValueError(f"unknown agent {agent}, not one of {', '.join(AGENTS)}")
+    return Options(agent, event, address, start)
+
+
+def answered(options: Options) -> Answer:
+    """Return the answer to the event on stdin; the empty one if anything fails."""
+    agent, event = options.agent, None
+    try:
+        given = json.loads(sys.stdin.buffer.read(_MOST_INPUT))
+        if not isinstance(given, dict):
+            raise ValueError("the event is no JSON object")
+        agent = agent or _guessed(given)
+        event = protocol_of(agent).parse(given, options.event)
+        if os.environ.get("VIKINGD_HOOKS", "").lower() != "off":
+            text, work = _react(event, options)
+            return Answer(protocol_of(agent).render(event, text), work)
+    except BaseException as error:
+        log(f"{agent or 'hook'} {options.event}: {type(error).__name__}: {error}")
+    if not agent:
+        return Answer("")
+    event = event or AgentEvent(agent, EventKind.OTHER, "", "", name=options.event)
+    return Answer(protocol_of(agent).render(event, ""))
+
+
+def protocol_of(agent: str) -> Any:
+    """Return the module that speaks to an agent; it has the form of AgentProtocol."""
+    return import_module(f"vikingd.hooks.protocols.{agent.replace('-', '_')}")
+
+
+def in_background(work: Callable[[], None]) -> None:
+    """Do a work in a process that outlives this one and the agent, and that nobody waits for."""
+    if os.fork():
+        return
+    try:
+        os.setsid()  # agents end the group of a hook's processes
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):  # the agent waits for the ends of these
+            os.dup2(null, number)
+        signal.alarm(_BACKGROUND)
+        work()
+    except BaseException as error:
+        log(f"{type(error).__name__}: {error}")
+    finally:
+        os._exit(0)
+
+
+def _end_of_time(*_: object) -> NoReturn:
+    raise TimeoutError("the time of the hook is over")
+
+
+def _guessed(given: dict[str, Any]) -> str:
+    """Return the agent of an event by its fields."""
+    path = os.path.basename(str(given.get("transcript_path") or ""))
+    return "codex" if "turn_id" in given or path.startswith("rollout-") else "claude-code"
+
+
+def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None] | None]:
+    """Do what an event asks for; return the text for the model, and the work for later."""
+    if event.kind is EventKind.OTHER:
+        return "", None
+    from vikingd.hooks.project_names import project_of
+
+    files = SessionFiles(event.agent, event.session)
+    if not event.transcript:
+        said = {EventKind.PROMPT: event.prompt}.get(event.kind, event.response)
+        if said:
+            role = "user" if event.kind is EventKind.PROMPT else "assistant"
+            files.say(Message(role, said, time.time()))
+    project = project_of(event.directory or os.getcwd())
+    if event.kind in (EventKind.STOP, EventKind.COMPACT, EventKind.END):
+        files.begin(0)
+        files.add_pending(event, project)
+        return "", lambda: _commit(options, files.key)
+    if event.kind is EventKind.START:
+        _begin(event, files)
+    elif event.kind is not EventKind.PROMPT or not event.prompt.strip():
+        return "", None
+    try:
+        text = _remembered(event, files, project, options)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        if not options.start:
+            raise
+        log(f"no daemon answers ({error}); it is started")
+        return "", start_daemon
+    leftovers = event.kind is EventKind.START and pending()
+    return text, (lambda: _commit(options, "")) if leftovers else None
+
+
+def _begin(event: AgentEvent, files: SessionFiles) -> None:
+    """Take up a session: what it was given, and where its new messages begin."""
+    if event.source not in ("resume", "fork"):
+        files.forget_given()
+    elif event.transcript and os.path.exists(event.transcript):
+        # Of a session that is not known, what was said before now is another session's, or older
+        # than the hooks.
+        files.begin(os.stat(event.transcript).st_size)
+
+
+def _remembered(event: AgentEvent, files: SessionFiles, project: str, options: Options) -> str:
+    """Return the text for a START or a PROMPT, and note what is in it."""
+    from vikingd.hooks import daemon_memories, memory_texts
+    from vikingd.hooks.unary_calls import Connection
+
+    if event.kind is EventKind.PROMPT and event.prompt.lstrip().startswith("/"):
+        return ""  # a command of the agent
+    deadline = time.monotonic() + LIMIT * 0.9
+    daemon = Connection(_socket(options.address), _metadata(options.address), deadline)
+    try:
+        if event.kind is EventKind.START:
+            text, ids = memory_texts.of_start(daemon_memories.present(daemon, project))
+        else:
+            found = daemon_memories.matching(daemon, project, event.prompt, event.session)
+            known = files.given()
+            text, ids = memory_texts.of_prompt(one for one in found if one.id not in known)
+    finally:
+        daemon.close()
+    files.give(ids)
+    return text
+
+
+def _metadata(address: str) -> dict[str, str]:
+    """Return the metadata of each call; keys of the environment are not for USER's daemon."""
+    from vikingd.hooks.daemon_memories import metadata
+
+    return {} if address == USER else metadata()
+
+
+def _socket(address: str) -> str:
+    """Return an address that a connection takes."""
+    if address != USER:
+        return address
+    from vikingd.system.user_paths import user_socket
+
+    return f"unix:{user_socket()}"
+
+
+def start_daemon() -> None:
+    """Turn this process into one that starts the daemon of this user, if none runs."""
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "vikingd.daemon.user_daemon"])
+
+
+def _commit(options: Options, first: str) -> None:
+    """Commit what is pending, and start the daemon for it if that is wanted."""
+    from vikingd.hooks.commits import commit_pending
+
+    address = _socket(options.address)
+    if options.start and not _listens(address):
+        if not (pid := os.fork()):
+            start_daemon()
+        os.waitpid(pid, 0)
+        end = time.monotonic() + _STARTS
+        while not _listens(address) and time.monotonic() < end:
+            time.sleep(_LOOK)
+    commit_pending(
+        address, _metadata(options.address), lambda agent: protocol_of(agent).message, first
+    )
+
+
+def _listens(address: str) -> bool:
+    from vikingd.hooks.unary_calls import Connection
+
+    try:
+        Connection(address, {}, time.monotonic() + LIMIT).close()
+    except OSError:
+        return False
+    return True

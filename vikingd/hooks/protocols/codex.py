@@ -1,0 +1,58 @@
+"""Codex: https://developers.openai.com/codex/hooks, and its schemas, as of October 2026.
+
+The transcript is the rollout of the session. Its events have what the user typed and what the
+assistant showed. Its other records have the context that Codex adds by itself, and tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vikingd.hooks.agent_events import AgentEvent, EventKind, Message
+from vikingd.hooks.protocols import claude_code
+
+NAME = "codex"
+
+_ROLES = {"user_message": "user", "agent_message": "assistant"}
+_ADDED = ("# Context from my IDE setup:", "# Files mentioned by the user:")
+"""The beginnings of what an editor puts before a prompt."""
+
+_REQUEST = "## My request for Codex:"
+_HARNESS = ("# AGENTS.md instructions", "<environment_context>", "<user_instructions>")
+
+
+def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
+    """Return an event; see AgentProtocol. The fields are those of Claude Code, and `turn_id`."""
+    event = claude_code.parsed(NAME, given, name)
+    if event.prompt:
+        event = event._replace(prompt=_typed(event.prompt))
+    if event.name == "Interrupt" and not given.get("agent_id"):
+        return event._replace(kind=EventKind.STOP)
+    return event
+
+
+def render(event: AgentEvent, text: str) -> str:
+    """Return the answer to an event; see AgentProtocol. No output does nothing."""
+    return claude_code.render(event, text)
+
+
+def message(record: Mapping[str, Any]) -> Message | None:
+    """Return the message of a record of the rollout; see AgentProtocol."""
+    said = record.get("payload")
+    if record.get("type") != "event_msg" or not isinstance(said, dict):
+        return None
+    role, text = _ROLES.get(str(said.get("type"))), said.get("message")
+    if role is None or not isinstance(text, str):
+        return None
+    text = _typed(text) if role == "user" else text.strip()
+    return Message(role, text, claude_code.seconds(record.get("timestamp"))) if text else None
+
+
+def _typed(text: str) -> str:
+    """Return what the user typed of a prompt, without what the program put before it."""
+    if text.startswith(_HARNESS):
+        return ""
+    if text.startswith(_ADDED):
+        text = text.partition(_REQUEST)[2]
+    return text.strip()
