@@ -29,7 +29,7 @@ from vikingd.system.settings_files import (
     without_parts,
 )
 
-_SECONDS = 5  # the longest that an agent waits for a hook, which itself ends much earlier
+_SECONDS = 3  # the longest that an agent waits for a hook, which itself ends earlier
 _MARK = b"// The memory of OpenCode's sessions. `vikingctl agents install opencode"
 _SETTINGS = re.compile(r"^const SETTINGS = .*$", re.MULTILINE)
 
@@ -274,7 +274,8 @@ AGENTS = {
             ".gemini/settings.json",
             _hooks(
                 "gemini",
-                *("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"),
+                # PreCompress comes in each turn, and AfterAgent commits the turn.
+                *("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd"),
                 name=NAME,
                 timeout=_SECONDS * 1000,
             ),

@@ -7,7 +7,7 @@
 import { spawn, spawnSync } from "node:child_process"
 
 const SETTINGS = { command: ["vikingctl", "hook", "opencode"], options: [], environment: {} }
-const LONGEST = 2000 // milliseconds that OpenCode waits for a run
+const LONGEST = 3000 // milliseconds that OpenCode waits for a run
 const MOST_SESSIONS = 100 // sessions that are kept in mind
 const MOST_TEXTS = 200 // texts that are kept for one session
 

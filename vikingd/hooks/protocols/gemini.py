@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,9 @@ _KINDS = {
     "SessionEnd": EventKind.END,
 }
 
+_ADDED = re.compile(r"\A(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
+"""The texts of hooks at a start, which a run without a terminal puts before its prompt."""
+
 
 def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
     """Return an event; see `AgentProtocol.parse`.
@@ -30,12 +34,13 @@ def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
     """
     name = text_of(given, "hook_event_name") or name
     kind = _KINDS.get(name, EventKind.OTHER)
+    prompt = text_of(given, "prompt") if kind is EventKind.PROMPT else ""
     return AgentEvent(
         NAME,
         kind,
         session=text_of(given, "session_id"),
         directory=text_of(given, "cwd"),
-        prompt=text_of(given, "prompt") if kind is EventKind.PROMPT else "",
+        prompt=_ADDED.sub("", prompt),
         response=text_of(given, "prompt_response"),
         source=text_of(given, "source"),
         name=name,
