@@ -21,7 +21,7 @@ from vikingd.system.settings_files import (
     Change,
     Entry,
     Part,
-    read_settings,
+    is_in,
     table,
     text_with,
     whole_file,
@@ -151,8 +151,8 @@ class Agent:
         if self.hooks is None:
             has_hooks = hooks_path.exists()
         else:
-            has_hooks = self.hooks(_NO_HOOK).is_in(read_settings(hooks_path))
-        return has_hooks, self.server(_NO_SERVER).is_in(read_settings(mcp_path))
+            has_hooks = is_in(hooks_path, self.hooks(_NO_HOOK))
+        return has_hooks, is_in(mcp_path, self.server(_NO_SERVER))
 
     def _parts(
         self, hook: HookCommand, server: ServerCommand | None, hooks_path: Path, mcp_path: Path

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from vikingd.system import platform
 from vikingd.system.regular_files import read_regular
 
+_ABSENT = object()
 _MOST = 64 << 20  # bytes; programs keep their history in their settings
 
 
@@ -138,7 +139,8 @@ def merged(path: Path, text: str, parts: Sequence[Part], *, take: bool = False) 
             (part.take if take else part.put)(ours)
         changed = dump(ours)
         new = _parsed(path, changed)
-        if _without(parts, old) != _without(parts, new):
+        left = _without(parts, new)
+        if any(left.get(key, _ABSENT) != value for key, value in _without(parts, old).items()):
             raise ValueError("a setting would be lost")
     except (ValueError, RecursionError) as error:
         raise _unreadable(path, error) from None
@@ -171,13 +173,18 @@ def whole_file(path: Path, content: bytes | None, mark: bytes) -> Change:
     return Change(path, before, content, keeps_copy=False)
 
 
-def read_settings(path: Path) -> Any:
-    """Return the settings of a file; {} if there is none.
+def is_in(path: Path, part: Part) -> bool:
+    """Return True if a file has something of a part.
 
     Raises:
-        NotChanged: it cannot be read.
+        NotChanged: as `with_parts`.
     """
-    return _parsed(path, _text(path, _told(path)))
+    path = path.resolve()
+    whole = _parsed(path, _text(path, _told(path)))
+    try:
+        return part.is_in(whole)
+    except ValueError as error:
+        raise _unreadable(path, error) from None
 
 
 def table(value: Any, name: str) -> Any:
