@@ -84,18 +84,15 @@ class Sessions {
 
   // Takes a prompt of the user; returns the memories that belong to it.
   async prompted(id, prompt) {
-    const isNew = !this.kept.has(id)
-    if (isNew) {
+    if (!this.kept.has(id)) {
       if (await this.isChild(id)) return ""
       if (this.kept.size >= MOST_SESSIONS) this.kept.delete(this.kept.keys().next().value)
       this.kept.set(id, { start: "", said: [], prompt: "", memories: [] })
+      await this.started(id, "startup") // before the prompt, which then repeats nothing of it
     }
     const session = this.get(id)
     session.prompt = prompt
-    const [text] = await Promise.all([
-      ask("prompt", this.#given(id, { prompt })),
-      isNew && this.started(id, "startup"),
-    ])
+    const text = await ask("prompt", this.#given(id, { prompt }))
     if (text) session.memories = [{ prompt, text }, ...session.memories].slice(0, MOST_TEXTS)
     return text
   }
