@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_the_schemas_refuse_answers_of_another_event() -> None:
     ):
         with pytest.raises(ValidationError):
             check(recorded, answer)
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_the_words_of_a_recorded_transcript(agent: str) -> None:
+    """Of the transcript of a turn the words of both sides are read, and nothing that was added."""
+    path = Path(__file__).with_name("recorded") / "transcripts" / f"{agent}.jsonl"
+    records = map(json.loads, path.read_text("utf-8").splitlines())
+    found = [one for one in map(protocol(agent).message, records) if one]
+    assert [(one.role, one.text) for one in found] == [("user", ASKED), ("assistant", ANSWERED)]
+    assert all(one.time > 1_790_000_000 for one in found)
 
 
 FIELDS = {
