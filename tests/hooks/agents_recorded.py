@@ -1,8 +1,8 @@
 """The recorded events of coding agents, and the schemas of the answers that their documents allow.
 
-The events of Claude Code 2.1.332, Codex 0.171.0 and Gemini CLI 0.61.0 were recorded from these
-programs; kinds that a run without a terminal does not have, and all events of Cursor, are as their
-documents state them. A file is named for its event.
+The events of Claude Code 2.1.332, Codex 0.171.0, Gemini CLI 0.61.0 and OpenCode 1.18.34 (of its
+plugin) were recorded from these programs. Kinds that a run without a terminal does not have, and
+all events of Cursor, are as their documents state them. A file is named for its event.
 """
 
 from __future__ import annotations

@@ -125,6 +125,20 @@ def test_the_words_of_a_recorded_transcript(agent: str) -> None:
     assert all(one.time > 1_790_000_000 for one in found)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ('"Say \\"oolong\\" now"', 'Say "oolong" now'),
+        ('"one" and "two"', '"one" and "two"'),
+        ('"', '"'),
+    ],
+)
+def test_a_quoted_argument_of_opencode_is_its_words(prompt: str, words: str) -> None:
+    """The quotes that `opencode run` puts around an argument are not the user's."""
+    given = {"session": "ses_1", "directory": "/", "prompt": prompt}
+    assert protocol("opencode").parse(given, "prompt").prompt == words
+
+
 FIELDS = {
     "claude-code": ("session_id", "cwd", "transcript_path"),
     "codex": ("session_id", "cwd"),

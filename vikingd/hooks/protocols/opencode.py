@@ -7,6 +7,7 @@ OpenCode has no hooks that are commands. The plugin runs one for each event, nam
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,17 +19,23 @@ NAME = "opencode"
 ADDS_AT = frozenset({EventKind.START, EventKind.PROMPT})
 """The events at which the agent takes a text for the model's context."""
 
+_QUOTED = re.compile(r'\A"((?:[^"\\]|\\.)*)"\Z', re.DOTALL)
+"""A prompt of `opencode run`, which puts an argument with blanks between quotes."""
+
 _KINDS = {kind.value: kind for kind in EventKind}
 
 
 def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
     """Return an event; see `AgentProtocol.parse`."""
+    prompt = text_of(given, "prompt")
+    if quoted := _QUOTED.match(prompt):
+        prompt = quoted[1].replace('\\"', '"')
     return AgentEvent(
         NAME,
         _KINDS.get(name, EventKind.OTHER),
         session=text_of(given, "session"),
         directory=text_of(given, "directory"),
-        prompt=text_of(given, "prompt"),
+        prompt=prompt,
         response=text_of(given, "response"),
         source=text_of(given, "source"),
         name=name,
