@@ -16,7 +16,10 @@ from vikingd.ctl import main
 from vikingd.wire.rights_table import FILES
 
 HEALTH = "grpc.health.v1.Health/Check"
-ALONE = ("completion", "copy", "models list", "models pull", "sources list", "stop")
+ALONE = (
+    *("completion", "copy", "models list", "models pull", "sources list", "stop"),
+    *("agents install", "agents uninstall", "agents list"),
+)
 """Commands that ask no daemon."""
 GUIDE = Path(main.__file__).with_name("README.md")
 RPCS = {

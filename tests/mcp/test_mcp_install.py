@@ -22,9 +22,10 @@ from tests.daemons import serving
 from tests.mcp.mcp_helpers import environment, told
 from vikingd.client import Client as Daemon
 from vikingd.client import Draft
-from vikingd.mcp.install import TARGETS, Entry, NotInstalled, Target
+from vikingd.mcp.install import TARGETS, ServerCommand, Target
+from vikingd.system.settings_files import NotChanged, merged
 
-ENTRY = Entry("/bin/vikingctl", ("mcp", "--read-only"), {"VIKINGD_KEY_FILE": "/k"})
+SERVER = ServerCommand("/bin/vikingctl", ("mcp", "--read-only"), {"VIKINGD_KEY_FILE": "/k"})
 FILES = {
     "claude": "work/.mcp.json",
     "cursor": ".cursor/mcp.json",
@@ -146,13 +147,13 @@ def test_a_merge_loses_nothing(name: str, home: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(OTHERS[name], encoding="utf-8")
     file.chmod(0o600)
-    backup = target.write(ENTRY)
+    backup = target.change(SERVER).make()
     assert backup
     assert backup.read_text(encoding="utf-8") == OTHERS[name]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     settings = parsed(file)
     entry = settings[target.section].pop("vikingd")
-    assert (entry["command"], entry["args"]) == (ENTRY.command, [*ENTRY.args])
+    assert (entry["command"], entry["args"]) == (SERVER.command, [*SERVER.args])
     assert entry["env"]["VIKINGD_KEY_FILE"] == "/k"
     if name == "cursor":
         assert (entry["disabled"], entry["env"]["B"]) == (True, "2")
@@ -164,9 +165,9 @@ def test_a_merge_loses_nothing(name: str, home: Path) -> None:
         before = json.loads(OTHERS[name].removeprefix("\ufeff"))
     before[target.section].pop("vikingd", None)
     assert settings == before
-    assert target.write(ENTRY) is None  # there is nothing to change
-    changed = Entry(ENTRY.command, ("mcp",), {})
-    second = target.write(changed)
+    assert not target.change(SERVER).is_needed
+    changed = ServerCommand(SERVER.command, ("mcp",), {})
+    second = target.change(changed).make()
     assert second
     assert second != backup
     assert backup.read_text(encoding="utf-8") == OTHERS[name]
@@ -213,7 +214,7 @@ def test_a_link_stays_a_link(home: Path) -> None:
     link = home / FILES["cursor"]
     link.parent.mkdir()
     link.symlink_to(real)
-    TARGETS["cursor"].write(ENTRY)
+    TARGETS["cursor"].change(SERVER).make()
     assert link.is_symlink()
     assert "vikingd" in real.read_text()
 
@@ -228,8 +229,8 @@ def test_a_failed_write_leaves_the_old_file(home: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(NotInstalled, match="No space left"):
-        TARGETS["cursor"].write(ENTRY)
+    with pytest.raises(NotChanged, match="No space left"):
+        TARGETS["cursor"].change(SERVER).make()
     assert file.read_text() == '{"a": 1}'
     assert {path.name for path in file.parent.iterdir()} == {"mcp.json", "mcp.json.bak"}
 
@@ -251,13 +252,13 @@ def test_any_settings_survive(settings: dict[str, Any], servers: dict[str, Any],
     of_toml = name == "codex"
     dumped: Callable[[Any], str] = tomlkit.dumps if of_toml else json.dumps
     try:
-        changed = target._changed(dumped(whole), ENTRY)
-    except NotInstalled:
+        changed = merged(target.file, dumped(whole), [target.entry(SERVER)])
+    except NotChanged:
         assert "inf" in repr(whole)  # which JSON has not
         return
     after = (tomllib.loads if of_toml else json.loads)(changed)
     entry = after[target.section].pop("vikingd")
-    assert entry["command"] == ENTRY.command
+    assert entry["command"] == SERVER.command
     servers.pop("vikingd", None)
     assert after == whole
 

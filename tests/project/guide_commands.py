@@ -296,6 +296,15 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/answer/test_documentation_set.py",
         "documentation.main([",
     ),
+    "vikingctl agents install AGENT": (
+        "tests/hooks/test_agents_install.py",
+        'ctl("agents", "install", agent, "--write")',
+    ),
+    "vikingctl agents uninstall AGENT": (
+        "tests/hooks/test_agents_install.py",
+        'ctl("agents", "uninstall", agent, "--write")',
+    ),
+    "vikingctl agents list": ("tests/hooks/test_agents_install.py", 'ctl("agents", "list")'),
     "vikingctl describe": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
     "vikingctl describe [URI]": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
     "vikingctl describe --dry-run": (

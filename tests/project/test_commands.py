@@ -21,6 +21,7 @@ from tests.commands import VIKINGD
 from tests.conftest import Ctl, ctl_runner
 from tests.deploy import test_deploy_guide
 from tests.gateway import test_gateway_guide
+from tests.hooks import test_agents_guides
 from tests.mcp import test_mcp_guide
 from tests.nodes import test_nodes_guide
 from tests.postgres_servers import LEFT_OUT
@@ -62,6 +63,7 @@ def of_guides() -> set[str]:
         test_gateway_guide.script("7717", "7443"),
         test_nodes_guide.script(),
         test_mcp_guide.block("sh"),
+        test_agents_guides.script(),
     )
     return {command for script in scripts for command in lines(script)}
 

@@ -48,6 +48,7 @@ _PLACES = {
     "export": _Place(_START, "exporting.export", {}),
     "mcp": _Place(_START, "mcp.mcp"),
     "hook": _Place(_START, "hook_help.hook"),
+    "agents": _Place(_START, "agent_commands.app"),
     "completion": _Place(_START, "shell_completion.completion"),
     "find": _Place(_ASK, "reading.find", _URIS),
     "search": _Place(_ASK, "reading.search", _URIS),

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shlex
-import shutil
 import signal
 import sys
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import grpc
@@ -19,11 +17,8 @@ import typer
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
 from vikingd.ctl.command_session import INTERRUPTED, failures_told, not_written, usable
 from vikingd.ctl.options import Common, with_common
+from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
 from vikingd.system.installing import install_command
-
-_FILES = ("VIKINGD_KEY_FILE", "VIKINGD_CA", "VIKINGD_CERT", "VIKINGD_CERT_KEY")
-_VARIABLES = (*_FILES, "VIKINGCTL_ADDRESS", "VIKINGD_TENANT")
-"""The variables that go into a client's configuration; none of them is a secret."""
 
 
 class Host(StrEnum):
@@ -95,56 +90,28 @@ def _serve(common: Common, *, read_only: bool) -> None:
 
 def _install(common: Common, host: Host, *, read_only: bool, write: bool) -> None:
     """Show the entry of a client, or write it."""
-    from vikingd.mcp.install import TARGETS, Entry, NotInstalled
+    from vikingd.mcp.install import TARGETS, ServerCommand
+    from vikingd.system.settings_files import NotChanged, text_with
 
     if common.key:
         raise typer.BadParameter(
             "a key is not written into a configuration; give --key-file, or set VIKINGD_KEY_FILE"
         )
-    target, command = TARGETS[host], _command()
-    entry = Entry(command[0], (*command[1:], *_arguments(common, read_only)), _environment())
-    if os.environ.get("VIKINGD_KEY") and not entry.env.get("VIKINGD_KEY_FILE"):
-        note = "VIKINGD_KEY is not written; the client needs it in its environment, or a file"
+    target, command = TARGETS[host], own_command()
+    arguments = ["mcp", *options_of(common), *(["--read-only"] if read_only else [])]
+    server = ServerCommand(command[0], (*command[1:], *arguments), environment_of_this())
+    if note := key_note():
         print(note, file=sys.stderr)
     if not write:
-        print(target.text(entry), end="")
+        print(text_with(target.file, [target.entry(server)]), end="")
         print(f"This belongs into {target.file}; --write merges it.", file=sys.stderr)
     else:
         try:
-            backup = target.write(entry)
-        except NotInstalled as error:
+            change = target.change(server)
+            backup = change.make() if change.is_needed else None
+        except NotChanged as error:
             raise not_written(str(error)) from None
         print(f"{target.file} has vikingd now" + (f"; as it was: {backup}" if backup else ""))
     if target.hint:
-        told = shlex.join([entry.command, *entry.args])
+        told = shlex.join([server.command, *server.args])
         print(target.hint.replace("COMMAND", told), file=sys.stderr)
-
-
-def _command() -> list[str]:
-    """Return the command of vikingctl; a client need not have the same PATH."""
-    beside = Path(sys.executable).with_name("vikingctl")
-    found = str(beside) if beside.exists() else shutil.which("vikingctl")
-    return [found] if found else [sys.executable, "-m", "vikingd.ctl.main"]
-
-
-def _arguments(common: Common, read_only: bool) -> list[str]:
-    """Return the arguments that give the same options again."""
-    arguments = ["mcp"]
-    for name, value in asdict(common).items():
-        option = f"--{name.replace('_', '-')}"
-        if name in ("key_file", "ca", "cert", "cert_key") and value:
-            arguments += [option, str(Path(value).absolute())]
-        elif name == "trust_network" and value:
-            arguments.append(option)
-        elif name in ("address", "tenant", "timeout") and value:
-            arguments += [option, str(value)]
-    return [*arguments, "--read-only"] if read_only else arguments
-
-
-def _environment() -> dict[str, str]:
-    """Return the variables of this process that vikingctl reads, without secrets."""
-    found = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-    return {
-        name: str(Path(value).absolute()) if name in _FILES else value
-        for name, value in found.items()
-    }

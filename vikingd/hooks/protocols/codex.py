@@ -14,7 +14,12 @@ from vikingd.hooks.protocols import claude_code
 
 NAME = "codex"
 
-_ROLES = {"user_message": "user", "agent_message": "assistant"}
+_ROLES = {
+    "user_message": "user",
+    "agent_message": "assistant",
+    "UserMessage": "user",  # of an item, as of 0.171
+    "AgentMessage": "assistant",
+}
 _ADDED = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 """The beginnings of what an editor puts before a prompt."""
 
@@ -42,11 +47,21 @@ def message(record: Mapping[str, Any]) -> Message | None:
     said = record.get("payload")
     if record.get("type") != "event_msg" or not isinstance(said, dict):
         return None
-    role, text = _ROLES.get(str(said.get("type"))), said.get("message")
+    kind, text = said.get("type"), said.get("message")
+    if kind == "item_completed" and isinstance(item := said.get("item"), dict):
+        kind, text = item.get("type"), _shown(item.get("content"))
+    role = _ROLES.get(str(kind))
     if role is None or not isinstance(text, str):
         return None
     text = _typed(text) if role == "user" else text.strip()
     return Message(role, text, claude_code.seconds(record.get("timestamp"))) if text else None
+
+
+def _shown(content: object) -> str:
+    """Return the texts of an item without its images and other parts."""
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _typed(text: str) -> str:
