@@ -34,8 +34,10 @@ def _children() -> list[int]:
     return [int(pid) for pid, args in lines if "ingest.parser_child" in args]
 
 
-def test_a_parser_that_never_ends_is_ended() -> None:
+def test_a_parser_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is cut without its syntax, and the next one is read as ever."""
+    monkeypatch.setattr(parser_process.parser_process, "_seconds", 0.2)
+    parser_process.parser_process.close()  # the next child has this limit
     assert split(SOURCE, "a.py")
     (before,) = _children()
     assert_whole(ENDLESS, split(ENDLESS, "a.kt"))
@@ -43,6 +45,7 @@ def test_a_parser_that_never_ends_is_ended() -> None:
     assert outline(ENDLESS, "a.kt") is None
     assert signatures(ENDLESS, "a.kt", 200) == ""
     assert [one.name for one in outline(SOURCE, "a.py") or ()] == ["first"]
+    parser_process.parser_process.close()
 
 
 def test_a_child_that_is_killed_costs_one_file() -> None:

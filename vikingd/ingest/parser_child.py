@@ -14,7 +14,6 @@ from vikingd.ingest.code.parser_process import (
     IDLE_SECONDS,
     LENGTH,
     MAX_MEMORY,
-    MAX_SECONDS,
     OUTLINE,
     PASSAGES,
     SIGNATURES,
@@ -25,11 +24,12 @@ from vikingd.system.platform import confine
 _NO_MEMORY = 3  # the exit status
 
 
-def main(handle: int) -> None:
+def main(handle: int, seconds: float) -> None:
     """Answer requests until the parent closes its end, or sends none for IDLE_SECONDS.
 
     Args:
         handle: the descriptor of a Unix socket.
+        seconds: processor time for one request.
     """
     link = socket.socket(fileno=handle)
     confine(MAX_MEMORY)
@@ -37,7 +37,7 @@ def main(handle: int) -> None:
     while True:
         kind, *given = json.loads(_message(link))
         # The signal's default action ends this process, even in the middle of native code.
-        signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             reply = json.dumps(_READINGS[kind](*given)).encode()
         except (MemoryError, RecursionError):
@@ -77,4 +77,4 @@ _READINGS: dict[str, Any] = {
 }
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), float(sys.argv[2]))

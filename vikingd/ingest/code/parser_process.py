@@ -60,9 +60,13 @@ class ParserProcess:
 
     It ends with this process, or after IDLE_SECONDS without a request; the next request starts
     another one.
+
+    Args:
+        seconds: processor time for one request.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = MAX_SECONDS) -> None:
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
@@ -118,6 +122,7 @@ class ParserProcess:
                         "-m",
                         "vikingd.ingest.parser_child",
                         str(theirs.fileno()),
+                        str(self._seconds),
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
