@@ -159,9 +159,10 @@ def import_source(
                 fetched = _fetch(address, record, progress.fetched, cancelled)
             except InterruptedError:
                 return ImportSummary(end="interrupted", dry_run=dry_run)
-            except errors.InvalidField as error:
-                field = "path" if error.field == "address" else error.field
-                raise errors.InvalidField(field, error.description) from None
+            except (SourceFailed, errors.InvalidField):
+                if not record.fetched_at:
+                    source_registry.remove(record)  # the folder of a source that is none
+                raise
             if not (record.fetched_at or fetched.origins):
                 raise _nothing(fetched)
             was_done = record.result.get("end") == "done" and not record.result.get("failed")

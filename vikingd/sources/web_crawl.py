@@ -49,7 +49,7 @@ def crawl(
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch a page or a site; see `fetch_site`."""
-    start = checked(address, "address")
+    start = checked(address, "path")
     bounds = bounds_below(start, options.below) if options.below else None
     executor = ThreadPoolExecutor(1)
     try:
