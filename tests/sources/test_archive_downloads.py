@@ -24,7 +24,7 @@ sys.modules |= dict.fromkeys(["httpx", "idna", "lxml", "markdownify", "protego",
 from vikingd.client import Client, NotFetched
 told = []
 for address in ("http://127.0.0.1:9/", "http://127.0.0.1:9/tea.zip"):
-    with Client("127.0.0.1:9") as client:
+    with Client(sys.argv[1]) as client:
         try:
             client.import_path(address, "viking://resources/tea")
         except NotFetched as error:
@@ -114,9 +114,9 @@ def test_a_download_beyond_the_limit_ends(
         typed.import_path(f"{server}/tea.zip", TOP)
 
 
-def test_missing_packages_are_named_with_the_command_that_installs_them() -> None:
+def test_missing_packages_are_named_with_the_command_that_installs_them(daemon: str) -> None:
     """Without the extra `web` the client works, and pages and archives say what is missing."""
-    command = [sys.executable, "-c", WITHOUT_WEB]
+    command = [sys.executable, "-c", WITHOUT_WEB, daemon]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
     assert len(told) == 2

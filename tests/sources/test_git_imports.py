@@ -161,7 +161,7 @@ def test_a_ref_and_a_folder_choose_what_is_imported(
     with pytest.raises(NotFetched, match="has no such ref"):
         typed.import_path(address, TOP, ref="none")
     with pytest.raises(NotFetched, match="has no folder none"):
-        typed.import_path(f"{repository.address}#none", TOP)
+        typed.import_path(f"{repository.address}#none", "viking://resources/none")
 
 
 @pytest.mark.parametrize("address", HOSTILE_ADDRESSES)

@@ -104,7 +104,6 @@ def _remove(
         places = ", ".join(one.uri for one in found)
         raise typer.BadParameter(f"{name} was imported to {places}: name one of them")
     (record,) = found
-    deleted = 0
     if delete:
         if is_shared(record.uri):
             raise typer.BadParameter(
@@ -115,9 +114,15 @@ def _remove(
                 f"Remove {record.uri} with all below it?",
                 needs_yes=f"--delete removes {record.uri} with all below it: --yes does not ask",
             )
-        for reply in delete_in_parts(session.client, [record.uri], allow_missing=True):
-            deleted += reply.deleted
-    source_registry.remove(record)
+    deleted = 0
+    try:
+        with source_registry.locked(record):
+            if delete:
+                for reply in delete_in_parts(session.client, [record.uri], allow_missing=True):
+                    deleted += reply.deleted
+            source_registry.remove(record)
+    except SourceFailed as error:
+        raise typer.BadParameter(str(error)) from None
     if session.is_structured:
         session.show_value({"address": record.address, "uri": record.uri, "deleted": deleted})
     else:

@@ -101,6 +101,17 @@ def known(record: Record) -> Record | None:
         return None
 
 
+def other_at(record: Record) -> Record | None:
+    """Return the stored record of another source with the same URI; None if there is none."""
+    place = (record.uri, record.daemon, record.tenant)
+    for one in records():
+        if isinstance(one, SourceFailed) or one.address == record.address:
+            continue
+        if (one.uri, one.daemon, one.tenant) == place:
+            return one
+    return None
+
+
 def records() -> Iterator[Record | SourceFailed]:
     """Yield all records by address and URI, and the fault of each that cannot be read."""
     found: list[Record] = []

@@ -118,7 +118,7 @@ class WebRequests:
                 try:
                     response = await self._send(address, headers)
                 except OSError as error:  # one of the block is not of the host
-                    raise _unreached(error) from None
+                    raise Unanswered(f"cannot be fetched: {error.strerror or error}") from None
                 try:
                     yield response
                 finally:

@@ -47,7 +47,7 @@ def fetch_site(
 
     Raises:
         InvalidField: an argument is invalid.
-        SourceFailed: a package is missing.
+        SourceFailed: a package is missing, or the robots.txt of the host cannot be had.
         OSError: a file cannot be written.
     """
     check_packages()
