@@ -164,33 +164,29 @@ def import_source(
     try:
         with source_registry.locked(record):
             try:
-                try:
-                    fetched = _fetch(address, record, progress.fetched, cancelled)
-                except InterruptedError:
-                    return ImportSummary(end="interrupted", dry_run=dry_run)
-                if not (record.fetched_at or fetched.origins):
-                    raise _nothing(fetched)
-                was_done = record.result.get("end") == "done" and not record.result.get("failed")
-                if only_changed and was_done and fetched.is_unchanged:
-                    summary = ImportSummary(
-                        end="done",
-                        is_unchanged=True,
-                        commit=fetched.state.get(COMMIT, ""),
-                        not_taken=list(fetched.not_taken),
-                    )
-                else:
-                    importing = _Import(client, record, fetched, dry_run, cancelled)
-                    summary = importing.run(progress)
-                if summary.end == "done" and not dry_run:
-                    record.state = fetched.state
-                    record.fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
-                    record.result = _counts(summary)
-                    source_registry.store(record)
-                    settle(record)
-                return summary
-            finally:
-                if not record.fetched_at:
-                    source_registry.remove(record)  # no list would show what it left
+                fetched = _fetch(address, record, progress.fetched, cancelled)
+            except InterruptedError:
+                return ImportSummary(end="interrupted", dry_run=dry_run)
+            if not (record.fetched_at or fetched.origins):
+                raise _nothing(fetched)
+            was_done = record.result.get("end") == "done" and not record.result.get("failed")
+            if only_changed and was_done and fetched.is_unchanged:
+                summary = ImportSummary(
+                    end="done",
+                    is_unchanged=True,
+                    commit=fetched.state.get(COMMIT, ""),
+                    not_taken=list(fetched.not_taken),
+                )
+            else:
+                importing = _Import(client, record, fetched, dry_run, cancelled)
+                summary = importing.run(progress)
+            if summary.end == "done" and not dry_run:
+                record.state = fetched.state
+                record.fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
+                record.result = _counts(summary)
+                source_registry.store(record)
+                settle(record)
+            return summary
     except SourceFailed as error:
         if record.fetched_at and not dry_run:
             record.result = {"end": "failed", "error": str(error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from collections.abc import Callable
@@ -104,7 +105,11 @@ def _fetch_site(
     if last is None:
         folder.mkdir(mode=0o700, parents=True)
     else:
-        shutil.copytree(last, folder)
+        try:
+            shutil.copytree(last, folder)
+        except shutil.Error as error:  # a list of all that failed
+            source, _, reason = error.args[0][0]
+            raise OSError(errno.EIO, reason, source) from None
     state = record.state if last else None
     options = _site_options(record.options)
     return fetch_site(address.url, options, folder, state, told, cancelled)

@@ -136,14 +136,15 @@ def store(record: Record) -> None:
 
 
 def remove(record: Record) -> None:
-    """Remove a record and the folder of its source."""
+    """Remove the record of a source that is held; its folder goes at the end of that."""
     _path(record.id).unlink(missing_ok=True)
-    shutil.rmtree(record.folder, ignore_errors=True)
 
 
 @contextmanager
 def locked(record: Record) -> Iterator[None]:
     """Hold a source for the block, so that nobody else fetches it.
+
+    At the end the folder of a source without a record is removed.
 
     Raises:
         SourceFailed: another process holds it.
@@ -158,7 +159,11 @@ def locked(record: Record) -> Iterator[None]:
                 f"{record.address} is being fetched for {record.uri} by another process: wait for "
                 "its end"
             )
-        yield
+        try:
+            yield
+        finally:
+            if not _path(record.id).exists():  # no list would show what it left
+                shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(handle)
 
