@@ -20,7 +20,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.prepare import is_shared
 from vikingd.sources import source_registry
-from vikingd.sources.addresses import address_of
+from vikingd.sources.addresses import Address, Kind, address_of
 from vikingd.sources.fetched import SourceFailed
 from vikingd.sources.source_registry import Record
 
@@ -172,15 +172,9 @@ def _canonical(name: str) -> str:
 
 
 def _asked(record: Record) -> Asked:
-    """Return the address of a record with it.
-
-    Raises:
-        FileNotFoundError: it is an archive that is no longer there.
-    """
-    address = address_of(record.address)
-    if address is None:
-        raise FileNotFoundError(2, "the archive is no longer there", record.address)
-    return address, record
+    """Return the address of a record with it."""
+    gone = Address(Kind.ARCHIVE, record.address, record.address)  # of an archive on this machine
+    return address_of(record.address) or gone, record
 
 
 def _value(record: Record) -> dict[str, Any]:

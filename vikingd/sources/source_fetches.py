@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from vikingd.domain.errors import InvalidField
 from vikingd.sources.addresses import Address, Kind, check_below
 from vikingd.sources.archives import kept, suffix_of, unpack
-from vikingd.sources.fetched import Fetched
+from vikingd.sources.fetched import Fetched, SourceFailed
 from vikingd.sources.git_checkouts import check_ref, fetch_repository
 from vikingd.sources.site_options import SiteOptions
 from vikingd.sources.source_registry import Record, SourceOptions, discard_unused
@@ -67,6 +67,8 @@ def fetch(
     if address.kind is Kind.PAGE:
         fetched = _fetch_site(address, record, last, folder, told, cancelled)
     elif address.is_local:
+        if not Path(address.url).is_file():
+            raise SourceFailed(f"{address.text} is no longer there")
         fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
     else:
         fetched = _fetch_archive(address, record, last, folder, told, cancelled)
