@@ -339,8 +339,9 @@ def test_ctrl_c_ends_git_too(daemon: str, repository: Repository, tmp_path: Path
     ) as running:
         eventually(lambda: started.exists() and started.read_text().strip())
         running.send_signal(signal.SIGINT)
-        _, err = running.communicate()
+        out, err = running.communicate()
     assert running.returncode == 130, err
+    assert out.startswith(b"stopped after")
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
     assert list(source_registry.records()) == []

@@ -165,7 +165,7 @@ def import_source(
         with source_registry.locked(record):
             try:
                 fetched = _fetch(address, record, progress.fetched, cancelled)
-            except InterruptedError:
+            except (InterruptedError, KeyboardInterrupt):
                 return ImportSummary(end="interrupted", dry_run=dry_run)
             if not (record.fetched_at or fetched.origins):
                 raise _nothing(fetched)
