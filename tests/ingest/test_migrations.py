@@ -217,9 +217,9 @@ def test_what_is_no_export_of_mem0_is_refused(ctl: Ctl, tmp_path: Path) -> None:
     for option in (("--collection", "a"), ("--map", "text=a"), ("--vectors", "keep")):
         message = _refused(ctl, "--from", "mem0", str(MEM0), *option)
         assert f"Invalid value for {option[0]}" in message
-        message = _refused(ctl, str(FILES), "viking://resources/x", *option)
-        assert f"Invalid value for {option[0]}: needs --from" in message
-    assert "a URL needs --from" in _refused(ctl, "http://127.0.0.1:1", "viking://resources/x")
+        for place in (str(FILES), "http://127.0.0.1:1"):
+            message = _refused(ctl, place, "viking://resources/x", *option)
+            assert f"Invalid value for {option[0]}: needs --from" in message
 
 
 @pytest.mark.parametrize("version", OPENVIKING)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 
 import pytest
 
@@ -16,10 +18,19 @@ from vikingd.client.messages import MessageClient
 from vikingd.sources import archive_downloads
 
 TOP = "viking://resources/tea"
-
-pytestmark = pytest.mark.skipif(
-    find_spec("vikingd.sources.web_requests") is None, reason="requests of the web are missing"
-)
+WITHOUT_WEB = """
+import json, sys
+sys.modules |= dict.fromkeys(["httpx", "idna", "lxml", "markdownify", "protego", "trafilatura"])
+from vikingd.client import Client, NotFetched
+told = []
+for address in ("http://127.0.0.1:9/", "http://127.0.0.1:9/tea.zip"):
+    with Client(sys.argv[1]) as client:
+        try:
+            client.import_path(address, "viking://resources/tea")
+        except NotFetched as error:
+            told.append(error.message)
+print(json.dumps(told))
+"""
 
 
 def archive() -> bytes:
@@ -85,7 +96,7 @@ def test_an_archive_is_downloaded_once(typed: Client, client: MessageClient, ser
         ("none.zip", "answers 404"),
         ("circle.zip", "redirects more than"),
         ("inward.zip", "is not public"),
-        ("file.zip", "which is no page"),
+        ("file.zip", "redirects to no page"),
     ],
 )
 def test_a_download_that_fails_is_told(typed: Client, server: str, path: str, reason: str) -> None:
@@ -101,3 +112,14 @@ def test_a_download_beyond_the_limit_ends(
     monkeypatch.setattr(archive_downloads, "MAX_ARCHIVE", 10)
     with pytest.raises(NotFetched, match="more than 10 bytes"):
         typed.import_path(f"{server}/tea.zip", TOP)
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them(daemon: str) -> None:
+    """Without the extra `web` the client works, and pages and archives say what is missing."""
+    command = [sys.executable, "-c", WITHOUT_WEB, daemon]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    assert len(told) == 2
+    for one in told:
+        assert one.startswith("httpx is not installed; install it with: pip install")
+        assert "[web]" in one

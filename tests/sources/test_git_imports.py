@@ -161,7 +161,7 @@ def test_a_ref_and_a_folder_choose_what_is_imported(
     with pytest.raises(NotFetched, match="has no such ref"):
         typed.import_path(address, TOP, ref="none")
     with pytest.raises(NotFetched, match="has no folder none"):
-        typed.import_path(f"{repository.address}#none", TOP)
+        typed.import_path(f"{repository.address}#none", "viking://resources/none")
 
 
 @pytest.mark.parametrize("address", HOSTILE_ADDRESSES)
@@ -339,8 +339,9 @@ def test_ctrl_c_ends_git_too(daemon: str, repository: Repository, tmp_path: Path
     ) as running:
         eventually(lambda: started.exists() and started.read_text().strip())
         running.send_signal(signal.SIGINT)
-        _, err = running.communicate()
+        out, err = running.communicate()
     assert running.returncode == 130, err
+    assert out.startswith(b"stopped after")
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
     assert list(source_registry.records()) == []

@@ -83,6 +83,23 @@ def test_a_refresh_that_fails_is_told_and_the_others_go_on(
     assert (code, "is no source of" in err) == (2, True)
 
 
+def test_an_archive_that_is_gone_is_a_failure_of_its_own(
+    ctl: Ctl, repository: Repository, tmp_path: Path
+) -> None:
+    """The list shows it, the other sources are refreshed, and it can be removed."""
+    archive = tmp_path / "tea.zip"
+    repository.git("archive", "--output", str(archive), "main")
+    assert ctl("import", str(archive), "viking://resources/archive")[0] == 0
+    assert ctl("import", repository.address, TOP)[0] == 0
+    archive.unlink()
+    code, out, err = ctl("sources", "refresh")
+    assert (code, f"{repository.address} unchanged" in out) == (1, True)
+    assert f"{archive} failed: {archive} is no longer there" in err
+    results = {one["address"]: one["result"] for one in listed(ctl)}
+    assert results[str(archive)]["error"] == f"{archive} is no longer there"
+    assert ctl("sources", "remove", str(archive), "--delete", "--yes")[0] == 0
+
+
 def test_a_damaged_record_is_named_and_the_others_are_listed(
     ctl: Ctl, repository: Repository
 ) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.access.tls_helpers import Authority
-from tests.sources.web_servers import Fetch, WebServer, files_in, page, told_of
+from tests.sources.web_servers import Fetch, WebServer, files_in, page
 from vikingd.sources import host_addresses
+from vikingd.sources.fetched import SourceFailed
 from vikingd.sources.web_requests import Unanswered, _Content
 
 
@@ -23,12 +24,13 @@ def test_a_certificate_is_for_the_name(tmp_path: Path, monkeypatch: pytest.Monke
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(*authority.signed(name, f"DNS:{name}"))
         with WebServer({"/": page("Oolong.")}, tls=tls, name="localhost") as server:
-            fetched = Fetch(f"{server.url}/", tmp_path / name, {})()
-            assert bool(files_in(fetched)) is is_good
+            fetch = Fetch(f"{server.url}/", tmp_path / name, {})
             if is_good:
+                assert files_in(fetch())
                 assert server.requests[0].headers["host"] == f"localhost:{server.port}"
             else:
-                assert "CERTIFICATE_VERIFY_FAILED" in told_of(fetched, f"{server.url}/")
+                with pytest.raises(SourceFailed, match="CERTIFICATE_VERIFY_FAILED"):
+                    fetch()
                 assert not server.requests
 
 

@@ -20,6 +20,7 @@ from tests.sources.web_servers import (
     page,
     told_of,
 )
+from vikingd.sources.fetched import SourceFailed
 
 LIMIT = 1 << 20
 
@@ -162,5 +163,5 @@ def test_a_host_that_is_unknown_or_closed_is_told(tmp_path: Path) -> None:
     with WebServer() as server:
         pass
     for address in (f"{server.url}/", "http://no-such-host.invalid/"):
-        fetched = Fetch(address, tmp_path, {})()
-        assert "robots.txt cannot be fetched" in told_of(fetched, address)
+        with pytest.raises(SourceFailed, match=f"{address} .*robots.txt cannot be fetched"):
+            Fetch(address, tmp_path, {})()

@@ -13,7 +13,8 @@ from ssl import SSLContext
 from typing import Any, Self
 
 from vikingd.sources.fetched import Fetched
-from vikingd.sources.web_site import SiteOptions, fetch_site
+from vikingd.sources.site_options import SiteOptions
+from vikingd.sources.web_site import fetch_site
 
 HTML = "text/html; charset=utf-8"
 

@@ -117,6 +117,12 @@ def record_of(
         stored = source_registry.known(made)
     except SourceFailed as error:
         raise _not_fetched(error) from None
+    if not is_shared(made.uri) and (other := source_registry.other_at(made)):
+        raise errors.InvalidField(
+            "uri",
+            f"{made.uri} has the files of {other.address}: choose another directory, or remove "
+            "that source",
+        )
     if stored is not None:
         made.state, made.fetched_at, made.result = stored.state, stored.fetched_at, stored.result
     return made
@@ -153,21 +159,23 @@ def import_source(
     """
     cancelled = cancelled or threading.Event()
     progress = progress or Progress()
+    with suppress(NotFound):
+        client.get(record.uri)  # a daemon that cannot be reached says so before a long fetch
     try:
         with source_registry.locked(record):
             try:
                 fetched = _fetch(address, record, progress.fetched, cancelled)
-            except InterruptedError:
+            except (InterruptedError, KeyboardInterrupt):
                 return ImportSummary(end="interrupted", dry_run=dry_run)
-            except errors.InvalidField as error:
-                field = "path" if error.field == "address" else error.field
-                raise errors.InvalidField(field, error.description) from None
             if not (record.fetched_at or fetched.origins):
                 raise _nothing(fetched)
             was_done = record.result.get("end") == "done" and not record.result.get("failed")
             if only_changed and was_done and fetched.is_unchanged:
                 summary = ImportSummary(
-                    end="done", is_unchanged=True, commit=fetched.state.get(COMMIT, "")
+                    end="done",
+                    is_unchanged=True,
+                    commit=fetched.state.get(COMMIT, ""),
+                    not_taken=list(fetched.not_taken),
                 )
             else:
                 importing = _Import(client, record, fetched, dry_run, cancelled)
@@ -299,17 +307,19 @@ class _Import:
         So the directory names a commit only after its files.
         """
         top: Draft | None = None
+        has_files = False
         for item in read_files(self._tree):
             if not isinstance(item, Draft):
                 yield self._shown(item)
             elif item.uri == self._record.uri and item.is_directory:
                 top = item
             else:
+                has_files = True
                 yield self._with_origin(item)
         if is_shared(self._record.uri):
             if top is not None:
                 yield top
-        elif found := self._top(top):
+        elif has_files and (found := self._top(top)):
             yield found
 
     def _shown(self, item: T) -> T:

@@ -156,6 +156,7 @@ def import_(
             if every:
                 raise InvalidField("every", "needs an address; --watch follows a directory")
         else:
+            _check_of_programs(asked, vectors)
             _check_address(source, is_watch=watch, dry_run=dry_run and bool(every))
             seconds = interval(every) if every else None
             asked_ = (
@@ -168,7 +169,7 @@ def import_(
             return
         if watch:
             _check_watch(session, asked.place, source, dry_run=dry_run)
-            _check_options(asked, vectors)
+            _check_path(asked, vectors)
             _watch(session, asked, selection)
             return
         if source is None:
@@ -212,7 +213,7 @@ def _check_address(source: Program | None, *, is_watch: bool, dry_run: bool) -> 
         raise InvalidField("every", "cannot be used with --dry-run")
 
 
-def _check_options(asked: Asked, vectors: Choice) -> None:
+def _check_of_programs(asked: Asked, vectors: Choice) -> None:
     """Refuse the options of other programs."""
     for field, is_given in (
         ("collection", asked.collections),
@@ -221,13 +222,20 @@ def _check_options(asked: Asked, vectors: Choice) -> None:
     ):
         if is_given:
             raise InvalidField(field, "needs --from")
+
+
+def _check_path(asked: Asked, vectors: Choice) -> None:
+    """Refuse a path that does not exist, and the options of other programs."""
+    _check_of_programs(asked, vectors)
     if not Path(asked.place).exists():
-        raise InvalidField("path", f"{asked.place} does not exist; a URL needs --from")
+        raise InvalidField(
+            "path", f"{asked.place} does not exist; an address begins with https:// or git+"
+        )
 
 
 def _files(asked: Asked, selection: Selection, vectors: Choice) -> Source:
     """Open the files at a path."""
-    _check_options(asked, vectors)
+    _check_path(asked, vectors)
     return Source(*items_of(Path(asked.place), asked.uri, selection, delete=asked.delete))
 
 

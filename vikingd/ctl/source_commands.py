@@ -20,7 +20,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.prepare import is_shared
 from vikingd.sources import source_registry
-from vikingd.sources.addresses import address_of
+from vikingd.sources.addresses import Address, Kind, address_of
 from vikingd.sources.fetched import SourceFailed
 from vikingd.sources.source_registry import Record
 
@@ -104,7 +104,6 @@ def _remove(
         places = ", ".join(one.uri for one in found)
         raise typer.BadParameter(f"{name} was imported to {places}: name one of them")
     (record,) = found
-    deleted = 0
     if delete:
         if is_shared(record.uri):
             raise typer.BadParameter(
@@ -115,9 +114,15 @@ def _remove(
                 f"Remove {record.uri} with all below it?",
                 needs_yes=f"--delete removes {record.uri} with all below it: --yes does not ask",
             )
-        for reply in delete_in_parts(session.client, [record.uri], allow_missing=True):
-            deleted += reply.deleted
-    source_registry.remove(record)
+    deleted = 0
+    try:
+        with source_registry.locked(record):
+            if delete:
+                for reply in delete_in_parts(session.client, [record.uri], allow_missing=True):
+                    deleted += reply.deleted
+            source_registry.remove(record)
+    except SourceFailed as error:
+        raise typer.BadParameter(str(error)) from None
     if session.is_structured:
         session.show_value({"address": record.address, "uri": record.uri, "deleted": deleted})
     else:
@@ -167,15 +172,9 @@ def _canonical(name: str) -> str:
 
 
 def _asked(record: Record) -> Asked:
-    """Return the address of a record with it.
-
-    Raises:
-        FileNotFoundError: it is an archive that is no longer there.
-    """
-    address = address_of(record.address)
-    if address is None:
-        raise FileNotFoundError(2, "the archive is no longer there", record.address)
-    return address, record
+    """Return the address of a record with it."""
+    gone = Address(Kind.ARCHIVE, record.address, record.address)  # of an archive on this machine
+    return address_of(record.address) or gone, record
 
 
 def _value(record: Record) -> dict[str, Any]:

@@ -76,13 +76,7 @@ def address_of(given: str) -> Address | None:
     name = scheme[1].lower()
     if scheme[2] != "//":
         raise _refused(f"begins with {name}::, which is not known; known are {_KNOWN}")
-    if _UNFIT.search(given):
-        raise _refused("has spaces or control characters: write %20 for a space")
-    try:
-        parts = urlsplit(given)
-        _ = parts.port  # it is read when it is asked for
-    except ValueError as error:
-        raise _refused(f"is no address: {error}") from None
+    parts = _split(given, "path")
     if name.startswith(_GIT) and name.removeprefix(_GIT) in _REPOSITORY:
         return _repository(parts._replace(scheme=name.removeprefix(_GIT)))
     if name not in _WEB:
@@ -91,15 +85,29 @@ def address_of(given: str) -> Address | None:
     return _page(parts._replace(scheme=name))
 
 
+def check_below(below: str) -> None:
+    """Raise InvalidField for a prefix of a site that cannot be used or kept."""
+    _refuse_user(_split(below, "below"), "below")
+
+
+def _split(given: str, field: str) -> SplitResult:
+    if _UNFIT.search(given):
+        raise InvalidField(field, "has spaces or control characters: write %20 for a space")
+    try:
+        parts = urlsplit(given)
+        _ = parts.port  # it is read when it is asked for
+    except ValueError as error:
+        raise InvalidField(field, f"is no address: {error}") from None
+    return parts
+
+
 def _page(parts: SplitResult) -> Address:
     _check_host(parts)
     if parts.path.rstrip("/").endswith(".git"):
         raise _refused("is a repository: put git+ before it")
-    if _user(parts):
-        raise _refused("has a user or a password, which pages and archives are not fetched with")
-    bare = _without_user(parts)._replace(fragment="")
-    kind = Kind.ARCHIVE if is_archive(parts.path) else Kind.PAGE
-    return Address(kind, urlunsplit(bare), urlunsplit(bare))
+    _refuse_user(parts, "path")
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.lower(), fragment=""))
+    return Address(Kind.ARCHIVE if is_archive(parts.path) else Kind.PAGE, bare, bare)
 
 
 def _repository(parts: SplitResult) -> Address:
@@ -132,6 +140,13 @@ def _check_host(parts: SplitResult) -> None:
         raise _refused("names no host")
     if parts.hostname.startswith("-") or (parts.username or "").startswith("-"):
         raise _refused("has a host or a user that begins with -, as an option does")
+
+
+def _refuse_user(parts: SplitResult, field: str) -> None:
+    if _user(parts):
+        raise InvalidField(
+            field, "has a user or a password, which pages and archives are not fetched with"
+        )
 
 
 def _without_user(parts: SplitResult) -> SplitResult:

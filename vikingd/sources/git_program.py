@@ -11,8 +11,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
@@ -139,7 +139,8 @@ class Git:
             reader = threading.Thread(target=_read, args=(child.stderr, words, told), daemon=True)
             reader.start()
             try:
-                self._wait(child, out, most)
+                with _guarded(child):
+                    self._wait(child, out, most)
             finally:
                 if child.poll() is None:
                     _end(child)
@@ -232,6 +233,17 @@ def _read(stderr: IO[bytes], words: bytearray, told: Callable[[int], None] | Non
                 if done > before:
                     told(done - before)
                 before = max(before, done)
+
+
+@contextmanager
+def _guarded(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Let a shell end the group of git if this process is killed within the block."""
+    command = ["/bin/sh", "-c", 'read _; kill -- "-$0"', str(child.pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        try:
+            yield
+        finally:
+            guard.kill()
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

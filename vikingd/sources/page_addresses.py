@@ -67,15 +67,8 @@ def checked(address: str, field: str) -> str:
     """Return the canonical form of the address that a user gives.
 
     Raises:
-        InvalidField: it is no address of a page, or it has a user or a password.
+        InvalidField: it is no address of a page.
     """
-    try:
-        parts = urlsplit(address)
-        has_user = "@" in parts.netloc
-    except ValueError:
-        has_user = False
-    if has_user:
-        raise InvalidField(field, "has a user or a password; leave them out: they are not used")
     found = canonical(address)
     if found is None:
         raise InvalidField(

@@ -42,6 +42,6 @@ class SiteOptions:
             ("max_page_bytes", self.max_page_bytes, 1),
         ):
             if value is not None and value < least:
-                raise InvalidField(name, f"must be at least {least}, not {value}")
+                raise InvalidField(name, f"is {value}, at least {least} is needed")
         if self.depth is not None and not self.below:
-            raise InvalidField("depth", "needs `below`, which makes a page a site")
+            raise InvalidField("depth", "needs below, the prefix of a site")

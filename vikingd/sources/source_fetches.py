@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from vikingd.domain.errors import InvalidField
-from vikingd.sources.addresses import Address, Kind
-from vikingd.sources.archive_downloads import download
+from vikingd.sources.addresses import Address, Kind, check_below
 from vikingd.sources.archives import kept, suffix_of, unpack
-from vikingd.sources.fetched import Fetched
+from vikingd.sources.fetched import Fetched, SourceFailed
 from vikingd.sources.git_checkouts import check_ref, fetch_repository
+from vikingd.sources.site_options import SiteOptions
 from vikingd.sources.source_registry import Record, SourceOptions, discard_unused
+from vikingd.sources.web_site import check_packages, fetch_site
 
 _CHECKOUT = "checkout"
 _FOLDER = "folder"  # the key of the name of the folder of files in the state
@@ -28,16 +29,10 @@ def check_options(address: Address, options: SourceOptions) -> None:
     check_ref(options.ref)
     if options.below and address.kind is not Kind.PAGE:
         raise InvalidField("below", "is for pages: https:// and http://")
-    for field, number, least in (
-        ("depth", options.depth, 0),
-        ("max_pages", options.max_pages, 1),
-    ):
-        if number is None:
-            continue
-        if not options.below:
-            raise InvalidField(field, "needs below, the prefix of a site")
-        if number < least:
-            raise InvalidField(field, f"is {number}, at least {least} is needed")
+    check_below(options.below)
+    if options.max_pages is not None and not options.below:
+        raise InvalidField("max_pages", "needs below, the prefix of a site")
+    _site_options(options)
 
 
 def fetch(
@@ -72,6 +67,8 @@ def fetch(
     if address.kind is Kind.PAGE:
         fetched = _fetch_site(address, record, last, folder, told, cancelled)
     elif address.is_local:
+        if not Path(address.url).is_file():
+            raise SourceFailed(f"{address.text} is no longer there")
         fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
     else:
         fetched = _fetch_archive(address, record, last, folder, told, cancelled)
@@ -107,17 +104,22 @@ def _fetch_site(
     told: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
-    web = import_module("vikingd.sources.web_site")  # it needs the packages of an extra
     if last is None:
         folder.mkdir(mode=0o700, parents=True)
     else:
-        shutil.copytree(last, folder)
-    options = record.options
-    limits: dict[str, int] = {} if options.max_pages is None else {"max_pages": options.max_pages}
-    site = web.SiteOptions(below=options.below, depth=options.depth, **limits)
+        try:
+            shutil.copytree(last, folder)
+        except shutil.Error as error:  # a list of all that failed
+            source, _, reason = error.args[0][0]
+            raise OSError(errno.EIO, reason, source) from None
     state = record.state if last else None
-    fetched: Fetched = web.fetch_site(address.url, site, folder, state, told, cancelled)
-    return fetched
+    options = _site_options(record.options)
+    return fetch_site(address.url, options, folder, state, told, cancelled)
+
+
+def _site_options(options: SourceOptions) -> SiteOptions:
+    limits = {} if options.max_pages is None else {"max_pages": options.max_pages}
+    return SiteOptions(below=options.below, depth=options.depth, **limits)
 
 
 def _fetch_archive(
@@ -129,6 +131,9 @@ def _fetch_archive(
     cancelled: threading.Event,
 ) -> Fetched:
     """Download an archive and unpack it, unless its host says that it has not changed."""
+    check_packages()
+    from vikingd.sources.archive_downloads import download
+
     state = record.state if last else {}
     name = urlsplit(address.url).path.rpartition("/")[2]
     file = record.folder / f"download{suffix_of(name)}"

@@ -101,6 +101,17 @@ def known(record: Record) -> Record | None:
         return None
 
 
+def other_at(record: Record) -> Record | None:
+    """Return the stored record of another source with the same URI; None if there is none."""
+    place = (record.uri, record.daemon, record.tenant)
+    for one in records():
+        if isinstance(one, SourceFailed) or one.address == record.address:
+            continue
+        if (one.uri, one.daemon, one.tenant) == place:
+            return one
+    return None
+
+
 def records() -> Iterator[Record | SourceFailed]:
     """Yield all records by address and URI, and the fault of each that cannot be read."""
     found: list[Record] = []
@@ -125,14 +136,15 @@ def store(record: Record) -> None:
 
 
 def remove(record: Record) -> None:
-    """Remove a record and the folder of its source."""
+    """Remove the record of a source that is held; its folder goes at the end of that."""
     _path(record.id).unlink(missing_ok=True)
-    shutil.rmtree(record.folder, ignore_errors=True)
 
 
 @contextmanager
 def locked(record: Record) -> Iterator[None]:
     """Hold a source for the block, so that nobody else fetches it.
+
+    At the end the folder of a source without a record is removed.
 
     Raises:
         SourceFailed: another process holds it.
@@ -147,7 +159,11 @@ def locked(record: Record) -> Iterator[None]:
                 f"{record.address} is being fetched for {record.uri} by another process: wait for "
                 "its end"
             )
-        yield
+        try:
+            yield
+        finally:
+            if not _path(record.id).exists():  # no list would show what it left
+                shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(handle)
 

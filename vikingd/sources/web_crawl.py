@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vikingd.sources.fetched import Fetched, NotTaken
+from vikingd.sources.fetched import Fetched, NotTaken, SourceFailed
 from vikingd.sources.host_addresses import HostAddresses
 from vikingd.sources.host_rules import MAX_REDIRECTS, REDIRECTS, HostRules
 from vikingd.sources.page_addresses import Bounds, bounds_below, canonical, checked, origin_of
@@ -49,7 +49,7 @@ def crawl(
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch a page or a site; see `fetch_site`."""
-    start = checked(address, "address")
+    start = checked(address, "path")
     bounds = bounds_below(start, options.below) if options.below else None
     executor = ThreadPoolExecutor(1)
     try:
@@ -130,10 +130,7 @@ class _Crawl:
         try:
             robots = await self._rules.robots(self._start)
         except Unanswered as error:
-            self._queue.clear()
-            self._unanswered.update(self._former.waiting)
-            self._remarks.add(self._start, str(error))
-            return
+            raise SourceFailed(f"{self._start} {error}") from None
         if self._bounds:
             for address, page in self._pages.former.items():
                 self._enqueue(address, page.depth)
@@ -272,7 +269,7 @@ class _Crawl:
         """
         robots = await self._rules.robots(at)
         if not robots.allow(at):
-            raise Unfit("is not fetched: robots.txt forbids it")
+            raise Unanswered("is not fetched: robots.txt forbids it")
         former = self._pages.former.get(at)
         headers = {}
         if former and (former.etag or former.modified) and self._files.has(former):

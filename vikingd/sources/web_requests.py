@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -96,33 +97,46 @@ class WebRequests:
             Unanswered: the host is not reached or not allowed, or the answer is too slow, too
                 large, damaged or compressed in another way than with gzip.
         """
+        async with self.stream(address, headers or {}) as response:
+            body = await self._body(response) if response.status_code == 200 else b""
+            given = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, given, body)
+
+    @asynccontextmanager
+    async def stream(
+        self, address: str, headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
+        """Ask for an address, and hold the answer for the block, which reads its body.
+
+        The limit of time holds for the whole block.
+
+        Raises:
+            Unanswered: the host is not reached or not allowed, or the block takes too long.
+        """
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._get(address, headers or {})
+                try:
+                    response = await self._send(address, headers)
+                except OSError as error:  # one of the block is not of the host
+                    raise Unanswered(f"cannot be fetched: {error.strerror or error}") from None
+                try:
+                    yield response
+                finally:
+                    await response.aclose()
         except Inward as error:
             raise Unanswered(str(error)) from None
         except TimeoutError:
-            raise Unanswered(f"takes more than {self._seconds:g} s") from None
+            raise Unanswered(f"takes more than {self._seconds:,g} s") from None
         except httpx.TimeoutException as error:
             what = "connection" if isinstance(error, httpx.ConnectTimeout) else "answer"
             raise Unanswered(f"gives no {what} in time") from None
-        except (httpx.TransportError, httpx.InvalidURL, OSError) as error:
-            reason = str(error)[:_LONG] or type(error).__name__
-            raise Unanswered(f"cannot be fetched: {reason}") from None
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise _unreached(error) from None
 
     async def close(self) -> None:
         """Close all connections."""
         for transport in self._transports.values():
             await transport.aclose()
-
-    async def _get(self, address: str, headers: Mapping[str, str]) -> Answer:
-        response = await self._send(address, headers)
-        try:
-            body = await self._body(response) if response.status_code == 200 else b""
-            given = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, given, body)
-        finally:
-            await response.aclose()
 
     async def _send(self, address: str, headers: Mapping[str, str]) -> httpx.Response:
         scheme, host, _ = origin = origin_of(address)
@@ -215,6 +229,10 @@ class _Content:
         if self._size > self._limit:
             raise Unanswered(f"has more than {self._limit:,} bytes")
         self._parts.append(part)
+
+
+def _unreached(error: Exception) -> Unanswered:
+    return Unanswered(f"cannot be fetched: {str(error)[:_LONG] or type(error).__name__}")
 
 
 def _date(text: str) -> datetime | None:

@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.sources.fetched import Fetched, SourceFailed
-from vikingd.sources.site_options import MAX_PAGES, SiteOptions
+from vikingd.sources.site_options import SiteOptions
 from vikingd.system.installing import install_command
 
-__all__ = ["MAX_PAGES", "SiteOptions", "fetch_site"]
-
 _PACKAGES = ("httpx", "idna", "lxml", "markdownify", "protego", "trafilatura")
+
+
+def check_packages() -> None:
+    """Raise SourceFailed if a package of the extra `web` is missing."""
+    for name in _PACKAGES:
+        if find_spec(name) is None:
+            command = install_command("web")
+            raise SourceFailed(f"{name} is not installed; install it with: {command}")
 
 
 def fetch_site(
@@ -41,13 +47,10 @@ def fetch_site(
 
     Raises:
         InvalidField: an argument is invalid.
-        SourceFailed: a package is missing.
+        SourceFailed: a package is missing, or the robots.txt of the host cannot be had.
         OSError: a file cannot be written.
     """
-    for name in _PACKAGES:
-        if find_spec(name) is None:
-            command = install_command("web")
-            raise SourceFailed(f"{name} is not installed; install it with: {command}")
+    check_packages()
     from vikingd.sources.web_crawl import crawl
 
     return crawl(address, options, folder, state, told, cancelled)
