@@ -481,7 +481,7 @@ print(*set(sys.modules) - before)
     packages = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
     assert {name for name in packages if not name.startswith("_cython_")} <= BASE
     ours = {name.split(".")[1] for name in imported if name.startswith("vikingd.")}
-    assert ours == {"client", "domain", "ingest", "memory", "pb", "system"}
+    assert ours == {"client", "domain", "ingest", "memory", "pb", "sources", "system"}
 
 
 def test_what_is_exported_is_there_and_in_order() -> None:

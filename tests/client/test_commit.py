@@ -148,8 +148,8 @@ def test_a_commit_with_an_unknown_outcome_counts_once(
 
     from vikingd.client.client_errors import from_rpc_error
 
-    def lose(rpc: object, request: object) -> object:
-        sent(rpc, request)  # type: ignore[arg-type]
+    def lose(rpc: object, request: object, method: object) -> object:
+        sent(rpc, request, method)
         raise from_rpc_error(Lost())
 
     with monkeypatch.context() as patch:

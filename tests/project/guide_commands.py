@@ -120,6 +120,9 @@ CTL: dict[str, str] = {
     "vikingctl import ADDRESS URI": "vikingctl import {repository} viking://resources/repository",
     "vikingctl import git+https://github.com/encode/httpx#docs viking://resources/httpx "
     "--ref master": "vikingctl import {repository}#docs viking://resources/httpx --ref main",
+    "vikingctl import git+https://example.org/team/app.git viking://resources/app --every 6h": (
+        "vikingctl import {repository} viking://resources/app"
+    ),
     "vikingctl import release-1.2.tar.gz viking://resources/release": (
         "vikingctl import {archive} viking://resources/release"
     ),
