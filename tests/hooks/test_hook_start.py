@@ -12,9 +12,6 @@ import pytest
 from tests.hooks.hook_helpers import Machine, Talk, until
 from vikingd.client import Client
 
-pytest.importorskip("vikingd.daemon.user_daemon")
-
-
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """Yield a machine without a daemon; one that is started ends with the test."""
