@@ -233,6 +233,7 @@ def test_a_faulty_event_is_an_empty_answer_and_a_line_in_the_log(
     ("arguments", "reason"),
     [
         (["emacs"], "unknown agent emacs"),
+        (["\x1b[2Jred"], "unknown agent ?[2Jred"),
         (["codex", "Stop", "more"], "unknown argument more"),
         (["--verbose"], "unknown argument --verbose"),
         (["claude-code", "--address"], "unknown argument --address"),
