@@ -99,7 +99,8 @@ def test_an_answer_has_the_form_that_the_agent_documents(recorded: Recorded) -> 
 def test_agents_take_memories_at_a_start_and_but_one_at_a_prompt() -> None:
     """The documents of Cursor have no field for a text at a prompt."""
     for agent in AGENTS:
-        assert protocol(agent).ADDS_AT == ({START} if agent == "cursor" else {START, PROMPT})
+        takes = {START} if agent == "cursor" else {START, PROMPT}
+        assert takes == protocol(agent).ADDS_AT
 
 
 @pytest.mark.parametrize("agent", AGENTS)

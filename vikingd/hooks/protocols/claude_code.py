@@ -43,7 +43,8 @@ _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTA
 def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
     """Return an event; see AgentProtocol.
 
-    Cursor can run the hooks of Claude Code besides its own, which tell the same: those are left out.
+    Cursor can run the hooks of Claude Code besides its own, which tell the same: of those two,
+    its own count.
     """
     event = parsed(NAME, given, name)
     return event._replace(kind=EventKind.OTHER) if "cursor_version" in given else event
