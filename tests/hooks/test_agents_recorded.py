@@ -51,7 +51,6 @@ KINDS = {
     "compact": COMPACT,
     "end": END,
 }
-ADDING = {"cursor": {START}}
 ASKED, ANSWERED = "Which tea do I like?", "Oolong it is."
 
 
@@ -89,13 +88,39 @@ def test_an_answer_has_the_form_that_the_agent_documents(recorded: Recorded) -> 
     event, render = parsed(recorded), protocol(recorded.agent).render
     check(recorded, render(event, ""))
     assert added(recorded.agent, render(event, "")) == ""
-    takes = ADDING.get(recorded.agent, {START, PROMPT})
-    if event.kind in takes:
+    if event.kind in protocol(recorded.agent).ADDS_AT:
         text = 'Likes "oolong".\n| 乌龙茶 </hook_context> \u2028 \x07'
         check(recorded, render(event, text))
         assert added(recorded.agent, render(event, text)) == text
     elif recorded.agent == "cursor":
         assert render(event, "text") == render(event, "")
+
+
+def test_agents_take_memories_at_a_start_and_but_one_at_a_prompt() -> None:
+    """The documents of Cursor have no field for a text at a prompt."""
+    for agent in AGENTS:
+        takes = {START} if agent == "cursor" else {START, PROMPT}
+        assert takes == protocol(agent).ADDS_AT
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_prompt_that_takes_no_text_asks_for_none(agent: str, tmp_path: Path) -> None:
+    """Nothing is recalled, so nothing counts as given; a recall would fail without a daemon."""
+    machine = Machine(tmp_path, f"unix:{tmp_path}/none")
+    one = next(one for one in RECORDED if one.agent == agent and KINDS.get(one.name) is PROMPT)
+    machine.hook(one.text.encode(), *one.arguments)
+    assert ("FileNotFoundError" in machine.log) == (PROMPT in protocol(agent).ADDS_AT)
+
+
+@pytest.mark.parametrize(
+    "recorded", [one for one in RECORDED if one.agent == "claude-code"], ids=lambda one: one.id
+)
+def test_cursor_runs_the_hooks_of_claude_code_for_nothing(recorded: Recorded) -> None:
+    """Its own hooks tell the same, and nothing is committed twice."""
+    given = {**recorded.given, "cursor_version": "3.1.0"}
+    event = protocol("claude-code").parse(given, "")
+    assert event.kind is OTHER
+    assert protocol("claude-code").render(event, "") == ""
 
 
 def test_the_schemas_refuse_answers_of_another_event() -> None:

@@ -109,6 +109,39 @@ def test_forms_of_a_url_are_one_identity(tmp_path: Path, url: str) -> None:
     assert project_of(str(tmp_path / "here")) != expected
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "../../../../etc/passwd",
+        "https://x/../..",
+        "x" * 10_000,
+        "https://x/" + "a/" * 5_000,
+        "a\0b",
+        "https://x/\x1b[2J\u202e",
+        "file://\0",
+        "https://[::1/x",
+        "://",
+        "\udcff:\udcff",
+    ],
+)
+def test_a_hostile_origin_gives_a_plain_name(tmp_path: Path, url: str) -> None:
+    """A configuration that somebody else wrote cannot name a place outside of the projects."""
+    (tmp_path / ".git").mkdir()
+    text = f'[remote "origin"]\n\turl = {url}\n'
+    (tmp_path / ".git" / "config").write_text(text, errors="surrogateescape")
+    found = project_of(str(tmp_path))
+    assert len(found) <= 67
+    assert uris.parse_new(project_root(found), "scope.project") == project_root(found)
+
+
+@pytest.mark.timeout(10)
+def test_a_configuration_that_is_a_pipe_is_none(tmp_path: Path) -> None:
+    """It would hold each hook until its time is over."""
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "config")
+    assert project_of(str(tmp_path)).startswith(tmp_path.name[:20])
+
+
 def test_no_project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The home directory, also one that is a checkout, and the root are none."""
     assert project_of(str(home)) == project_of("/") == ""

@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,8 @@ import pytest
 from tests.daemons import serving
 from tests.hooks.hook_helpers import Machine, Talk, texts_below, until
 from vikingd.client import Client
+from vikingd.hooks import said_messages
+from vikingd.hooks.agent_events import Message
 from vikingd.hooks.project_names import project_of
 from vikingd.system.platform import holder_of
 
@@ -306,7 +309,66 @@ def test_a_transcript_that_was_cut_or_removed(talk: Talk) -> None:
     talk.machine.wait()
     assert turns(talk) == Counter({"User One.": 1, "User Two.": 1})
     assert "is shorter than it was" in talk.machine.log
-    assert "one.jsonl does not exist" in talk.machine.log
+    assert "one.jsonl is no file" in talk.machine.log
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "device"])
+def test_a_transcript_that_is_no_file(talk: Talk, kind: str) -> None:
+    """It is told and not waited for, and later words of the session are committed."""
+    if kind == "pipe":
+        os.mkfifo(talk.transcript)
+    elif kind == "directory":
+        talk.transcript.mkdir()
+    else:
+        talk.transcript.symlink_to("/dev/zero")
+    talk.start("resume")
+    talk.stop()
+    talk.machine.wait()
+    assert "one.jsonl is no file, so there is nothing to read" in talk.machine.log
+    talk.transcript.rmdir() if kind == "directory" else talk.transcript.unlink()
+    talk.say("user", "I live in Lyon.", DAY.format(0, 0))
+    talk.stop()
+    talk.machine.wait()
+    assert turns(talk) == Counter({"User I live in Lyon.": 1})
+
+
+def test_a_line_that_is_very_long_takes_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is passed over in parts, and what stands before and behind it is found."""
+    monkeypatch.setattr(said_messages, "_MOST_LINE", 100)
+    path = tmp_path / "said"
+    one, two = (
+        json.dumps(Message("user", text, 1.0)._asdict()).encode() + b"\n" for text in ("a", "b")
+    )
+    with path.open("wb") as file:
+        file.write(one + b"x" * 100 + b"\n" + one)
+        file.truncate(8 << 20)  # zeros, without a newline
+    end = len(one) * 2 + 101
+    tracemalloc.start()
+    assert said_messages.next_end(str(path), 0, said_messages.kept) == end
+    with path.open("ab") as file:
+        file.write(b"\n" + two)
+    whole = said_messages.next_end(str(path), end, said_messages.kept)
+    piece = said_messages.piece_of(str(path), end, whole, said_messages.kept)
+    room = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert whole == path.stat().st_size
+    assert [message.text for message in piece.messages] == ["a", "a", "b"]
+    assert piece.first == 2
+    assert room < 1 << 20
+
+
+def test_a_session_that_fails_holds_up_no_other(talk: Talk) -> None:
+    """Whatever its failure is, the log has it, and the next session is committed."""
+    talk.say("user", "I live in Lyon.", DAY.format(0, 0))
+    talk.stop(address="127.0.0.1:1")
+    until(lambda: "ConnectionRefusedError" in talk.machine.log)
+    broken = {"agent": 5, "session": "x", "project": "", "transcript": "/x"}
+    (talk.machine.state / "hooks" / "pending" / "a.1").write_text(json.dumps(broken))
+    Talk(talk.machine, talk.machine.checkout("sun"), "two").start()
+    until(lambda: turns(talk) == Counter({"User I live in Lyon.": 1}), lambda: talk.machine.log)
+    assert "commit of session a: AttributeError" in talk.machine.log
 
 
 def test_an_agent_without_a_transcript(talk: Talk) -> None:

@@ -54,6 +54,9 @@ class AgentProtocol(Protocol):
     NAME: str
     """The name of the agent on the command line."""
 
+    ADDS_AT: frozenset[EventKind]
+    """The events at which the agent takes a text for the model's context."""
+
     @staticmethod
     def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
         """Return an event.

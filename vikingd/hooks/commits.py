@@ -66,7 +66,7 @@ def commit_pending(
                     _commit_session(connected, files, one, read, is_new=key == first)
                 for path in paths:
                     os.unlink(path)
-        except (OSError, ValueError, CallFailed) as error:
+        except Exception as error:  # the other sessions have their turn, whatever it is
             log(f"commit of session {key}: {type(error).__name__}: {error}")
     remove_old()
 
@@ -86,10 +86,9 @@ def _commit_session(
     """Commit the new messages of a session, piece by piece."""
     path = one.transcript or files.said
     read = read if one.transcript else said_messages.kept
-    if not os.path.exists(path):
-        if not one.transcript:
-            return  # an agent that has said nothing
-        log(f"commit of session {files.key}: {path} does not exist, so there is nothing to read")
+    if not os.path.isfile(path):  # a pipe or a device might never end
+        if one.transcript:  # else the agent has said nothing
+            log(f"commit of session {files.key}: {path} is no file, so there is nothing to read")
         return
     if is_new and one.response:
         _wait_for(path, one.response, read)

@@ -166,7 +166,9 @@ def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None]
         return "", lambda: _commit(options, files.key)
     if event.kind is EventKind.START:
         _begin(event, files)
-    elif event.kind is not EventKind.PROMPT or not event.prompt.strip():
+    elif not event.prompt.strip():
+        return "", None
+    if event.kind not in protocol_of(event.agent).ADDS_AT:
         return "", None
     try:
         text = _remembered(event, files, project, options)

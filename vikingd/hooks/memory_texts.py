@@ -25,6 +25,12 @@ _PROMPT = (
     f"Memories that may matter for this prompt, from vikingd. {_RULE} Each has the day on which it "
     "was said: check what may have changed since."
 )
+KINDS = (
+    *("profile", "preferences", "instructions", "decisions", "patterns", "entities", "cases"),
+    *("events", "tasks", "journal"),
+)
+"""The kinds that are shown by their names; others are names of files, which anybody may write."""
+
 WIDE = 0x2E80
 """The first code point of the scripts whose characters are a token each."""
 
@@ -110,14 +116,19 @@ def _entry(memory: Shown) -> str:
 def _label(memory: Shown) -> str:
     """Return the line above a memory: its day, its kind, and that it is past if it is."""
     if is_past(memory.section):
-        kind = f"{memory.kind}, EARLIER: replaced or ended since, no longer so"
+        kind = f"{_kind(memory)}, EARLIER: replaced or ended since, no longer so"
     elif memory.kind == "tasks":
         kind = "a task as noted then; it may be done: do not act on it unless the user asks"
     elif memory.kind == "journal":
         kind = "said or done in an earlier session"
     else:
-        kind = memory.kind
+        kind = _kind(memory)
     return f"{_day(memory)}, {kind}:"
+
+
+def _kind(memory: Shown) -> str:
+    """Return the kind of a memory for a line without a bar, which has no text of others."""
+    return memory.kind if memory.kind in KINDS else "a memory"
 
 
 def _day(memory: Shown) -> str:

@@ -69,12 +69,10 @@ def _linked(top: str, file: str) -> tuple[str, str]:
 
 def _origin(config: str) -> str:
     """Return the URL of the remote `origin` in a configuration; "" without one."""
-    try:
-        lines = _text(config).splitlines() if config else []
-    except FileNotFoundError:
+    if not os.path.isfile(config):  # a pipe would hold the hook
         return ""
     section = ""
-    for line in lines:
+    for line in _text(config).splitlines():
         line = line.strip()
         if line.startswith("["):
             section = "".join(line.split())
@@ -112,4 +110,4 @@ def _readable(name: str) -> str:
 
 def _text(path: str) -> str:
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read(1 << 20)
+        return file.read(1 << 20).replace("\0", "")  # no path may have it

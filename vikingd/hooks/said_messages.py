@@ -90,16 +90,22 @@ def _lines(
         is_cut: the first byte is in the middle of a line, which is left out.
     """
     with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size  # a file that grows while it is read has an end, too
         file.seek(place)
-        if is_cut:
-            place += len(file.readline())
-        for line in file:
-            if not line.endswith(b"\n"):  # it is being written
-                return
+        while place < size and (line := file.readline(_MOST_LINE)):
+            is_long = False
+            while not line.endswith(b"\n"):
+                place += len(line)
+                is_long = True
+                if place >= size or not (line := file.readline(_MOST_LINE)):  # it is being written
+                    return
             place += len(line)
             if end is not None and place > end:
                 return
-            yield place, _message(line, read) if len(line) <= _MOST_LINE else None
+            if is_cut:
+                is_cut = False
+            else:
+                yield place, None if is_long else _message(line, read)
 
 
 def _message(line: bytes, read: Read) -> Message | None:

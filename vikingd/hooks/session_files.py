@@ -60,6 +60,7 @@ def log(text: str) -> None:
                 os.replace(path, f"{path}.1")
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         line = " ".join(text.split())[:_MOST_LINE]
+        line = "".join(one if one.isprintable() else "?" for one in line)  # terminals obey some
         _append(path, f"{stamp} {os.getpid()} {line}\n")
 
 

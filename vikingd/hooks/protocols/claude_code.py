@@ -17,6 +17,9 @@ from vikingd.hooks.event_fields import text_of
 
 NAME = "claude-code"
 
+ADDS_AT = frozenset({EventKind.START, EventKind.PROMPT})
+"""The events at which the agent takes a text for the model's context."""
+
 _KINDS = {
     "SessionStart": EventKind.START,
     "UserPromptSubmit": EventKind.PROMPT,
@@ -38,8 +41,13 @@ _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTA
 
 
 def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
-    """Return an event; see AgentProtocol."""
-    return parsed(NAME, given, name)
+    """Return an event; see AgentProtocol.
+
+    Cursor can run the hooks of Claude Code besides its own, which tell the same: of those two,
+    its own count.
+    """
+    event = parsed(NAME, given, name)
+    return event._replace(kind=EventKind.OTHER) if "cursor_version" in given else event
 
 
 def parsed(agent: str, given: Mapping[str, Any], name: str) -> AgentEvent:

@@ -14,6 +14,9 @@ from vikingd.hooks.protocols import claude_code
 
 NAME = "codex"
 
+ADDS_AT = frozenset({EventKind.START, EventKind.PROMPT})
+"""The events at which the agent takes a text for the model's context."""
+
 _ROLES = {
     "user_message": "user",
     "agent_message": "assistant",
