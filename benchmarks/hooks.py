@@ -1,7 +1,8 @@
 """Hooks of a coding agent as whole processes, from the start to the exit.
 
-`python -m benchmarks.hooks` measures each event by turns with `python -c pass`, which is the floor,
-over a daemon with its embedder on a unix socket.
+`python -m benchmarks.hooks` measures each event in rounds of its own, by turns with
+`python -c pass`, which is the floor, over a daemon with its embedder on a unix socket. Commits run
+in the background of the stops alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,11 @@ _PARTS = ("parser", "cache", "scheduler", "importer", "gateway", "linter", "expo
 _TOOLS = ("pnpm", "cargo", "ruff", "terraform", "buf", "vitest", "helm", "meson")
 _HOOK = [str(Path(sys.executable).with_name("vikingctl")), "hook", "claude-code"]
 _FLOOR = "python -c pass"
+_EVENTS: dict[str, dict[str, str]] = {
+    "SessionStart": {"source": "startup"},
+    "UserPromptSubmit": {},
+    "Stop": {},
+}
 
 
 def main() -> None:
@@ -94,41 +100,43 @@ def _measure(home: Path, address: str, rounds: int) -> dict[str, list[float]]:
     }
     transcript = home / "transcript.jsonl"
     taken: dict[str, list[float]] = {}
-    for number in range(-2, rounds):  # the first rounds warm up
-        line = {"message": {"content": f"Round {number} is over."}, "type": "user"}
-        with transcript.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        for name, command, event in _processes(number, str(home), str(transcript)):
-            started = time.perf_counter()
-            done = subprocess.run(
-                command,
-                input=json.dumps(event).encode(),
-                stdout=subprocess.PIPE,
-                check=True,
-                env=environment,
-            )
+    for name, more in _EVENTS.items():
+        for number in range(-2, rounds):  # the first rounds warm up
+            line = {"message": {"content": f"Round {number} is over."}, "type": "user"}
+            with transcript.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            # A session is not given twice what it had, so each event is of another session.
+            event = {
+                "session_id": f"{name}-{number}",
+                "cwd": str(home),
+                "transcript_path": str(transcript),
+                "hook_event_name": name,
+                "prompt": f"Which tool checks the {_PARTS[number % 8]} number {number % 200}?",
+                **more,
+            }
+            floor = _seconds([sys.executable, "-c", "pass"], {}, environment)[0]
+            seconds, answer = _seconds(_HOOK, event, environment)
             if number >= 0:
-                taken.setdefault(name, []).append(time.perf_counter() - started)
-            if name in ("SessionStart", "UserPromptSubmit") and not done.stdout:
+                taken.setdefault(_FLOOR, []).append(floor)
+                taken.setdefault(name, []).append(seconds)
+            if name != "Stop" and not answer:
                 raise SystemExit(f"{name} has no answer; see {home}/state/vikingd/hooks.log")
-            time.sleep(0.02)  # a commit in the background is no part of the next process
     return taken
 
 
-def _processes(
-    number: int, directory: str, transcript: str
-) -> Iterator[tuple[str, Sequence[str], Mapping[str, Any]]]:
-    """Yield the name, the command and the input of each process of a round."""
-    yield _FLOOR, [sys.executable, "-c", "pass"], {}
-    prompt = f"Which tool checks the {_PARTS[number % 8]} number {number % 200}?"
-    for name, more in (
-        ("SessionStart", {"source": "startup"}),
-        ("UserPromptSubmit", {"prompt": prompt}),
-        ("Stop", {}),
-    ):
-        # A session is not given twice what its start had, so each event is of another session.
-        base = {"session_id": f"{name}-{number}", "cwd": directory, "transcript_path": transcript}
-        yield name, _HOOK, {**base, "hook_event_name": name, **more}
+def _seconds(
+    command: Sequence[str], event: Mapping[str, Any], environment: Mapping[str, str]
+) -> tuple[float, bytes]:
+    """Run a process; return its seconds and its answer."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        command,
+        input=json.dumps(event).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        env=environment,
+    )
+    return time.perf_counter() - started, done.stdout
 
 
 if __name__ == "__main__":
