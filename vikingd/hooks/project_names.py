@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import os
-import unicodedata
 
 _MOST = 60  # characters of a name before its digits
 _LEVELS = 64  # directories above that are looked at
@@ -103,6 +102,8 @@ def _identity(url: str, top: str) -> str:
 def _readable(name: str) -> str:
     """Return a name that is one segment of a URI."""
     if not name.isascii():
+        import unicodedata
+
         name = unicodedata.normalize("NFC", name)
     kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)
     return kept[:_MOST].strip(".-") or "project"

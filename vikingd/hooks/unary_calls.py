@@ -28,6 +28,7 @@ _FIRST_WINDOW = 65_535  # bytes that a side may send before the other has said a
 _OUR_WINDOW = 1 << 24
 _LARGEST_FRAME = 1 << 14
 _LARGEST_HEADERS = 1 << 16
+_MOST_OUTPUT = 1 << 16  # bytes of frames that wait to be sent
 INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE = 3, 5, 14
 """Statuses of gRPC."""
 
@@ -64,6 +65,7 @@ class Connection:
         self._room = self._first_room = _FIRST_WINDOW
         self._socket = _connected(address, deadline)
         self._input = b""
+        self._output = bytearray()  # frames that are sent together, before the next one is read
         settings = ((_TABLE_SIZE, 0), (_ENABLE_PUSH, 0), (_INITIAL_WINDOW, _OUR_WINDOW))
         self._send(
             _PREFACE
@@ -192,6 +194,7 @@ class Connection:
         parts = [self._input]
         have = len(self._input)
         while have < size:
+            self._flush()
             self._socket.settimeout(_left(self.deadline))
             part = self._socket.recv(1 << 16)
             if not part:
@@ -203,8 +206,15 @@ class Connection:
         return whole[:size]
 
     def _send(self, data: bytes) -> None:
-        self._socket.settimeout(_left(self.deadline))
-        self._socket.sendall(data)
+        self._output += data
+        if len(self._output) >= _MOST_OUTPUT:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._output:
+            self._socket.settimeout(_left(self.deadline))
+            self._socket.sendall(self._output)
+            self._output.clear()
 
 
 class _Answer:

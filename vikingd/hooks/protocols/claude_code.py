@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from vikingd.hooks.agent_events import AgentEvent, EventKind, Message
@@ -102,6 +101,8 @@ def message(record: Mapping[str, Any]) -> Message | None:
 
 def seconds(stamp: object) -> float:
     """Return a time of ISO 8601 in seconds since 1970; 0 for all else."""
+    from datetime import datetime  # it takes a millisecond, and commits alone need it
+
     try:
         return datetime.fromisoformat(stamp).timestamp() if isinstance(stamp, str) else 0.0
     except (ValueError, OverflowError):
