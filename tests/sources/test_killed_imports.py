@@ -71,7 +71,8 @@ def test_git_ends_with_an_import_that_is_killed(daemon: str, tmp_path: Path) -> 
     slow, started = tmp_path / "bin" / "git", tmp_path / "started"
     slow.parent.mkdir()
     slow.write_text(
-        f'#!/bin/sh\ncase " $* " in *" fetch "*) sleep 600 & echo $$ $! > {started}; wait;; esac\n'
+        f'#!/bin/sh\ncase " $* " in *" fetch "*) '
+        f"sleep 600 & sleep 1; echo $$ $! > {started}; wait;; esac\n"
         f'exec {shutil.which("git")} "$@"\n'
     )
     slow.chmod(0o700)

@@ -170,13 +170,15 @@ class SessionFiles:
 
     def _put(self, name: str, text: str, below: str = "") -> None:
         """Write a whole file under another name first."""
+        from vikingd.system.platform import sync  # it takes milliseconds, which no prompt waits for
+
         path = os.path.join(self._directory, below, f"{self.key}.{name}")
         made = os.path.join(self._directory, f"{self.key}.{os.getpid()}.new")
         file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(file, "w", encoding="utf-8", errors="replace") as opened:
             opened.write(text)
             opened.flush()
-            os.fsync(opened.fileno())
+            sync(opened.fileno())
         os.replace(made, path)
 
 

@@ -33,6 +33,7 @@ _ADVICE: dict[type[ClientError], str] = {
         "For the user: set VIKINGD_KEY_FILE to the file of a valid key for this MCP server, or "
         "over HTTP send the key in the header Authorization: Bearer KEY."
     ),
+    errors.NotFetched: "Ask the user to look at the address of the source.",
     errors.Internal: "This is a bug. Other arguments or another tool may work.",
 }
 """The remedy for an error whose message says the fault."""
