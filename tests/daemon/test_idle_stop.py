@@ -73,6 +73,7 @@ def test_a_running_call_keeps_a_daemon(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.deep
 def test_texts_that_wait_for_vectors_keep_a_daemon(tmp_path: Path, endpoint: Endpoint) -> None:
     """While the embedder works the daemon stays; it stops when all texts have their vectors."""
     asked, go_on = threading.Event(), threading.Event()

@@ -208,6 +208,7 @@ def test_a_daemon_that_does_not_start_tells_its_last_words(tmp_path: Path, ctl: 
     assert starts() == 2
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("user")
 def test_a_store_in_use_names_its_holder(ctl: Ctl) -> None:
     """Another daemon has the store, at another address; the error says what to do."""
@@ -238,6 +239,7 @@ def test_unsafe_places_are_refused(tmp_path: Path, ctl: Ctl) -> None:
     (tmp_path / "RUNTIME_DIR" / "vikingd").unlink()
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("served")
 def test_a_note_tells_of_another_version(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
     """Health warns always, a client on a terminal, and once."""

@@ -125,7 +125,7 @@ class User(Machine):
         return str(told["turns"][0]["system"][1:])
 
 
-@pytest.mark.deep_after(2)
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("agent", ["claude-code", "opencode", "codex", "gemini", "cursor"])
 def test_three_commands_lead_to_the_first_fact(
     agent: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,7 @@ def test_a_start_starts_the_daemon(machine: Installed, tmp_path: Path) -> None:
     assert "oolong" in two.start(VIKINGD_KEY="vk_of_another_daemon")
 
 
+@pytest.mark.deep
 def test_a_stop_starts_the_daemon(machine: Installed, tmp_path: Path) -> None:
     """What was said before a daemon ran, or while it was killed, is committed by the same stop."""
     talk = Talk(machine, machine.checkout("我的 项目"), "one")

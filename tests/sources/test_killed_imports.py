@@ -66,6 +66,7 @@ def notes(tmp_path: Path) -> Repository:
     return made
 
 
+@pytest.mark.deep
 def test_git_ends_with_an_import_that_is_killed(daemon: str, tmp_path: Path) -> None:
     """A fetch that hangs does not outlive it."""
     slow, started = tmp_path / "bin" / "git", tmp_path / "started"

@@ -121,6 +121,7 @@ def test_a_shared_directory_is_not_removed(ctl: Ctl, repository: Repository) -> 
     assert ctl("sources", "remove", root)[0] == 0
 
 
+@pytest.mark.deep
 def test_every_keeps_a_source_fresh_until_ctrl_c(
     daemon: str, client: MessageClient, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def three(**changed: Reply | str) -> dict[str, Reply | str]:
     return pages | {f"/{name}": reply for name, reply in changed.items()}
 
 
+@pytest.mark.deep
 def test_a_site_of_200_pages_is_fetched_again(tmp_path: Path) -> None:
     """Changed and new pages are written, missing ones removed; the others stay as they are."""
     names = [f"part{i % 10}/page{i}" for i in range(199)]
