@@ -105,13 +105,14 @@ def _measure(home: Path, address: str, rounds: int) -> dict[str, list[float]]:
             line = {"message": {"content": f"Round {number} is over."}, "type": "user"}
             with transcript.open("a") as file:
                 file.write(json.dumps(line) + "\n")
+            part = f"the {_PARTS[number % 8]} number {number % 16}"
             # A session is not given twice what it had, so each event is of another session.
             event = {
                 "session_id": f"{name}-{number}",
                 "cwd": str(home),
                 "transcript_path": str(transcript),
                 "hook_event_name": name,
-                "prompt": f"Which tool checks the {_PARTS[number % 8]} number {number % 200}?",
+                "prompt": f"Which tool checks {part}? ({number})",
                 **more,
             }
             floor = _seconds([sys.executable, "-c", "pass"], {}, environment)[0]
