@@ -1,4 +1,4 @@
-"""What the starts of daemons by a client share: checks, a note, and the error."""
+"""Checks, a note and the error for each start of a daemon by a client."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _MOST = 1000  # that are told one by one
 
 @dataclass(slots=True)
 class Remarks:
-    """What a fetch has to tell, up to a thousand lines of it."""
+    """The remarks of a fetch, at most a thousand lines."""
 
     told: list[NotTaken] = field(default_factory=list)
     more: int = 0

@@ -329,7 +329,7 @@ def _text(path: Path, content: bytes | None) -> str:
 
 
 def _copied(path: Path) -> Path:
-    """Copy a file to a backup beside it, and return the path of the backup."""
+    """Copy a file to a backup in its directory, and return the path of the backup."""
     number, backup = 1, path.with_name(f"{path.name}.bak")
     while backup.exists():
         number += 1
