@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from tests.commands import serve
@@ -120,12 +121,27 @@ def kill() -> None:
     assert Path(user_socket()).is_socket()
 
 
+@contextmanager
+def loss_of(client: Client) -> Iterator[None]:
+    """Wait in the end until the client has lost its connection, which its channels share.
+
+    Until then gRPC may take a call that it cannot deliver, and nobody knows if it was sent.
+    """
+    states: list[grpc.ChannelConnectivity] = []
+    client._channel.subscribe(states.append)
+    eventually(lambda: grpc.ChannelConnectivity.READY in states)
+    yield
+    eventually(lambda: states[-1] is not grpc.ChannelConnectivity.READY)
+    client._channel.unsubscribe(states.append)
+
+
 @pytest.mark.usefixtures("user")
 def test_a_daemon_that_was_killed_is_started_again() -> None:
     """The socket is taken over. A call that cannot be sent is sent to the next daemon."""
     with Client("user") as client:
         client.add(TEXT, at=NOTE)
-        kill()
+        with loss_of(client):
+            kill()
         client.optimize()  # a method that is not repeated once it was sent
         assert client.get(NOTE).content == TEXT
     assert starts() == 2
@@ -136,12 +152,17 @@ def test_a_daemon_that_was_killed_is_started_again() -> None:
 def test_a_call_without_retries_finds_the_next_daemon() -> None:
     """With retries=False, too, a call that was not sent goes to the next daemon."""
 
+    async def lost(client: AsyncClient) -> None:
+        kill()
+        while client._channel.get_state() is grpc.ChannelConnectivity.READY:
+            await asyncio.sleep(0.002)
+
     async def calls() -> str:
         async with AsyncClient("user", retries=False) as client:
             await client.add(TEXT, at=NOTE)
-            kill()
+            await lost(client)
             await client.put([{"uri": NOTE, "content": "Drinks tea."}])
-            kill()
+            await lost(client)
             return (await client.get(NOTE)).content
 
     assert asyncio.run(calls()) == "Drinks tea."

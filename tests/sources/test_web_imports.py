@@ -16,6 +16,8 @@ from vikingd.client.messages import MessageClient
 from vikingd.sources import source_fetches
 from vikingd.sources.site_options import SiteOptions
 
+pytestmark = pytest.mark.usefixtures("client")  # each test begins with an empty tree
+
 TOP, OTHER = "viking://resources/guide", "viking://resources/other"
 
 
@@ -157,7 +159,6 @@ def test_two_sources_do_not_share_a_directory(ctl: Ctl, client: MessageClient) -
         assert ctl("import", f"{server.url}/docs/p1.html", TOP)[0] == 0
 
 
-@pytest.mark.usefixtures("client")
 def test_an_import_that_brings_nothing_leaves_nothing(ctl: Ctl, homes: Path) -> None:
     """Neither a cache, nor a record, nor a directory of the tree."""
     damaged = Reply(b"%PDF-1.4 damaged", "application/pdf")
