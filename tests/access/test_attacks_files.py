@@ -91,6 +91,7 @@ def test_a_daemon_that_loses_its_keys_does_not_open(
         assert "INTERNAL" not in target.daemon.stderr
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("left", ["nothing", "an empty file"])
 def test_a_start_without_the_keys_is_refused(tmp_path: Path, left: str) -> None:
     """A data directory that had keys does not open when their file is gone."""
@@ -195,6 +196,7 @@ def test_a_tenant_with_an_old_name_has_new_keys(tmp_path: Path) -> None:
             assert answer == ("UNAUTHENTICATED", "the key is not valid")
 
 
+@pytest.mark.deep
 def test_tenants_are_not_sought_behind_a_link(tmp_path: Path) -> None:
     """A link in place of DATA/tenants ends the start, and no key is forgotten for it."""
     with fort(tmp_path) as target:
@@ -220,6 +222,7 @@ def reader(target: Fort, directory: Path) -> Iterator[Stubs]:
         assert "Traceback" not in beside.stderr
 
 
+@pytest.mark.deep
 def test_a_reader_holds_the_same_keys(tmp_path: Path) -> None:
     """A reader refuses calls without a key, and a revoked key at its next call."""
     with fort(tmp_path) as target:

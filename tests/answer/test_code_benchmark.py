@@ -61,6 +61,7 @@ def test_questions_follow_from_the_history(repository: Repository, tmp_path: Pat
     ]
 
 
+@pytest.mark.deep
 def test_the_command_asks_all_methods(
     repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

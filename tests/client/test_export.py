@@ -202,6 +202,7 @@ def test_an_import_never_takes_back_what_was_counted_since_the_export(
     assert [(m[1], m[2], m[4]) for m in counted(client)] == [(m[1], m[2], m[4]) for m in exported]
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", ["out.jsonl", "out"])
 def test_long_and_pinned_memories_come_back_as_they_were(
     ctl: Ctl, client: MessageClient, tmp_path: Path, name: str

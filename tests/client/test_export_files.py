@@ -119,6 +119,7 @@ def test_front_matter_carries_what_the_content_does_not_state(
     assert written(client, "viking://resources/d", tmp_path / "again") == files
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("metadata", [{"a": True}, {"": 1}, {"x": "\u2028\ufeff\x85"}])
 def test_metadata_of_any_form_never_spoil_a_file(
     client: MessageClient, tmp_path: Path, metadata: dict[str, Any]

@@ -198,6 +198,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(("given", "option"), REFUSED)
 def test_the_command_names_a_wrong_option(
     ctl: Ctl, code: Path, given: tuple[str, ...], option: str

@@ -9,6 +9,8 @@ import string
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.client.watch_helpers import TOP, watching
 from tests.patience import eventually
 from vikingd.client import Client
@@ -89,6 +91,7 @@ def test_planted_secrets_cannot_be_found(ctl: Ctl, typed: Client, tmp_path: Path
     assert list(typed.grep("tidal-7", target_uri=TOP))
 
 
+@pytest.mark.deep
 def test_a_watched_folder_takes_no_secrets(typed: Client, daemon: str, tmp_path: Path) -> None:
     """A secret that is written later stays out too, and is told once."""
     (tmp_path / "a.md").write_text("harbour")

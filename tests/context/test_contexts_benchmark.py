@@ -41,6 +41,7 @@ def sets(tmp_path: Path) -> Path:
     return at.parent
 
 
+@pytest.mark.deep
 def test_a_larger_budget_tells_more(
     sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_daemon_without_streams_serves_and_ends(tmp_path: Path, redirected: st
         assert process.wait(8) == 0  # a stop that hangs ends by itself after nine seconds
 
 
+@pytest.mark.deep
 def test_a_closed_terminal_ends_the_daemon(tmp_path: Path) -> None:
     """SIGHUP ends it with 0, even if it comes twice, as from a shell and the terminal."""
     with started(tmp_path, "") as process:

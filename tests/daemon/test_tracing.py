@@ -291,6 +291,7 @@ def test_what_waits_is_exported_at_the_end_under_the_daemon_s_name(tmp_path: Pat
         assert (said["service.name"], said["service.version"]) == ("vikingd", __version__)
 
 
+@pytest.mark.deep
 def test_the_environment_names_the_service(tmp_path: Path) -> None:
     """OTEL_SERVICE_NAME wins over the daemon's own name."""
     with collecting() as collector:
@@ -403,6 +404,7 @@ def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_pat
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.deep
 def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """The daemon ends with code 2 and one line that names the missing exporter."""
     done = subprocess.run(

@@ -354,6 +354,7 @@ def test_settings_that_cannot_be_used_are_told(monkeypatch: pytest.MonkeyPatch) 
     assert (gateway.hosts, gateway.listen) == (("a.example", "[::1]"), "https://127.0.0.1:1")
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("command", ["gateway", "serve"])
 def test_missing_packages_are_told(command: str, tmp_path: Path) -> None:
     """Without the extra, one line says how to install it."""

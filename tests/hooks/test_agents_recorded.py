@@ -112,6 +112,7 @@ def test_a_prompt_that_takes_no_text_asks_for_none(agent: str, tmp_path: Path) -
     assert ("FileNotFoundError" in machine.log) == (PROMPT in protocol(agent).ADDS_AT)
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     "recorded", [one for one in RECORDED if one.agent == "claude-code"], ids=lambda one: one.id
 )

@@ -359,6 +359,7 @@ def test_a_line_that_is_very_long_takes_no_room(
     assert room < 1 << 20
 
 
+@pytest.mark.deep
 def test_a_session_that_fails_holds_up_no_other(talk: Talk) -> None:
     """Whatever its failure is, the log has it, and the next session is committed."""
     talk.say("user", "I live in Lyon.", DAY.format(0, 0))

@@ -206,6 +206,7 @@ def test_zip_bombs_are_refused(documents: Documents, tmp_path: Path, name: str) 
         assert "has a member outside of itself: " in reason_of(path, documents)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", OFFICE)
 def test_a_member_that_is_larger_than_it_says_is_damaged(
     documents: Documents, tmp_path: Path, name: str

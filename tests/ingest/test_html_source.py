@@ -208,6 +208,7 @@ def test_passages_hold_the_markup() -> None:
     assert [source[p.start : p.end] for p in split(source, "a.html")] == [source.strip()]
 
 
+@pytest.mark.deep_after(8)
 @pytest.mark.parametrize(
     "text",
     [

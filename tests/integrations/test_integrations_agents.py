@@ -176,6 +176,7 @@ def test_pops_and_appends_side_by_side_take_each_item_once(typed: Client) -> Non
     assert taken
 
 
+@pytest.mark.deep
 def test_a_late_deletion_of_a_popped_item_spares_the_next_one(
     session: VikingdSession, typed: Client
 ) -> None:

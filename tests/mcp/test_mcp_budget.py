@@ -67,6 +67,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("max_tokens", [200, 500, 1500, 5000])
 def test_both_forms_of_an_answer_keep_the_budget(library: str, max_tokens: int) -> None:
     """No answer has more tokens than asked for; a cut one says so, and uses what it may."""

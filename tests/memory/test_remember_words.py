@@ -109,7 +109,7 @@ def test_a_memory_is_found_by_words_at_once_and_by_meaning_soon() -> None:
             found = client.recall("green tea", min_revision=reply.revision, no_touch=True)
             assert [memory.content for memory in found.results] == [text]
             eventually(lambda: not client.stats().embedder.backlog)
-            assert text in recalled(client, "用户喜欢喝什么")
+            eventually(lambda text=text: text in recalled(client, "用户喜欢喝什么"))
         assert said(client) == [(text, 1)]
         assert verified(client)
 

@@ -326,6 +326,7 @@ def found(client: Client) -> list[tuple[str, float]]:
     return [(match.uri, match.score) for match in client.find("oolong", limit=2)]
 
 
+@pytest.mark.deep
 def test_a_daemon_finds_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is found by a synonym."""
     path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})

@@ -380,6 +380,7 @@ def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.deep
 def test_a_daemon_opens_the_tokenizer_of_a_recall_before_it_is_asked() -> None:
     """The daemon's loading after its start opens the default tokenizer."""
     code = (

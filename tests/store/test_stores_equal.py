@@ -55,7 +55,7 @@ class Caller(Walker):
         return self.told
 
 
-@pytest.mark.parametrize("calls", [60, pytest.param(CALLS, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("calls", [20, pytest.param(CALLS, marks=pytest.mark.deep)])
 @pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 def test_random_requests_are_answered_equally(postgres: Server, calls: int) -> None:
     """Replies and errors are equal, byte for byte, without the times of the daemons' clocks."""

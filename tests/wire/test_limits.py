@@ -74,6 +74,7 @@ def refuse(daemon: Daemon, method: str, data: bytes) -> grpc.StatusCode:
         return caught.value.code()
 
 
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize(
     ("method", "element"),
     [
