@@ -94,6 +94,8 @@ CTL: dict[str, str] = {
         '--where \'{"kind": {"$nin": ["test", "vendored", "generated"]}}\''
     ): SAME,
     "vikingctl context QUERY": "vikingctl context tea",
+    "vikingctl evaluate QUESTIONS.jsonl": "vikingctl evaluate {questions}",
+    "vikingctl evaluate questions.jsonl": "vikingctl evaluate {questions}",
     "vikingctl recall QUERY": "vikingctl recall tea",
     'vikingctl recall "what does she like to drink?" --max-tokens 500': SAME,
     "vikingctl remember TEXT": "vikingctl remember 'Drinks mint tea.' --type preferences",
