@@ -310,6 +310,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         'ctl("agents", "uninstall", agent, "--write")',
     ),
     "vikingctl agents list": ("tests/hooks/test_agents_install.py", 'ctl("agents", "list")'),
+    "vikingctl doctor": ("tests/ctl/test_ctl_doctor.py", 'offline_ctl("doctor"'),
     "vikingctl describe": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
     "vikingctl describe [URI]": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
     "vikingctl describe --dry-run": (

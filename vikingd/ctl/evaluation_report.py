@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
 from vikingd.ctl import render
@@ -30,7 +31,7 @@ def show(session: Session, evaluation: Evaluation, most: int) -> None:
         session.show_value(_value(evaluation, rows))
     elif not session.out.is_terminal:
         for cells in _lines(evaluation, rows, most):
-            session.write("\t".join(cells) + "\n")
+            session.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
     else:
         _print(session, evaluation, rows, most)
     for detail, count in sorted(evaluation.degraded.items()):
@@ -50,7 +51,7 @@ def _print(session: Session, evaluation: Evaluation, rows: list[Row], most: int)
     if evaluation.unanswerable:
         counts += f", {len(evaluation.unanswerable):,} without"
     session.out.print(Text(counts))
-    table = render.results_table(*_HEADINGS)
+    table = Table(*_HEADINGS, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         cells = (Text(row.absent, "yellow"),) if row.absent else map(Text, _cells(row))
         table.add_row(Text(row.method, "bold"), *cells)

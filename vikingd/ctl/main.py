@@ -71,6 +71,7 @@ _PLACES = {
     "mv": _Place(_TREE, "write_commands.mv", {}),
     "link": _Place(_TREE, "write_commands.link", {}),
     "unlink": _Place(_TREE, "write_commands.unlink", {}),
+    "doctor": _Place(_OPERATE, "doctor.doctor"),
     "health": _Place(_OPERATE, "running.health", {}),
     "stop": _Place(_OPERATE, "running.stop"),
     "version": _Place(_OPERATE, "running.version", {}),
