@@ -150,6 +150,11 @@ def test_keys_are_checked_and_never_shown(
     assert (code, found["key"]["state"], found["key file"]["state"]) == (0, "ok", "warn")
     assert found["key file"]["remedy"] == f"chmod 600 {file}"
     assert key[12:] not in json.dumps(found)
+    with Client(address, key=key) as client:
+        of_reader = client.create_key(read="viking://resources").secret
+    code, found = doctor("--address", address, "--key", of_reader)
+    assert (code, found["key"]["state"], found["embedder"]["state"]) == (0, "ok", "ok")
+    assert "store" not in found
     monkeypatch.setenv("VIKINGD_KEY_FILE", str(places / "gone"))
     assert doctor("--address", address)[1]["key"]["state"] == "wrong"
 

@@ -13,9 +13,11 @@ import pytest
 
 from tests.commands import on_a_terminal
 from tests.conftest import Ctl
+from tests.patience import eventually
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.question_file import Places, read_questions
+from vikingd.ctl.evaluation import FIND, FIND_STRONG, FIND_WEAK, Outcome, results_of_find
+from vikingd.ctl.question_file import Places, Question, read_questions
 
 TOP = "viking://resources/drinks"
 OOLONG, GREEN, COFFEE = f"{TOP}/tea/oolong.md", f"{TOP}/tea/green.md", f"{TOP}/coffee.md"
@@ -67,6 +69,25 @@ def test_the_measures_are_those_of_the_ranking(ctl: Ctl, questions: str) -> None
     assert [one["first"] for one in found["failures"]] == [OOLONG, OOLONG]
     assert found["missingAnswers"] == [{"line": 5, "answer": "tea/gone.md"}]
     assert "no embedder" in found["degraded"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("strength", "kept"), [("strong", [1, 1, 1]), ("weak", [1, 1, 0]), ("nothing", [1, 0, 0])]
+)
+def test_a_find_is_left_out_below_its_strength(strength: str, kept: list[int]) -> None:
+    """A weak find counts for all but the strong ones, and one of nothing for find alone."""
+    found = results_of_find([[OOLONG]], strength)
+    assert [len(found[way]) for way in (FIND, FIND_WEAK, FIND_STRONG)] == kept
+
+
+def test_an_answer_counts_once_and_any_copy_gives_it() -> None:
+    """Two files of one directory are one answer; a copy of a file counts as the file."""
+    question = Question(1, "tea", ("tea", "coffee.md"), "")
+    answers = [frozenset({f"{TOP}/tea"}), frozenset({COFFEE})]
+    results = [[f"{TOP}/x.md"], [GREEN], [OOLONG], [f"{TOP}/copy.md", COFFEE]]
+    outcome = Outcome(question, answers, {FIND: results}, "strong")
+    assert outcome.place(FIND) == 2
+    assert outcome.ndcg(FIND) == pytest.approx((0.6309298 + 0.4306766) / 1.6309298)
 
 
 def test_a_pipe_has_one_record_a_line(ctl: Ctl, questions: str) -> None:
@@ -131,9 +152,7 @@ def test_an_evaluation_counts_no_access(ctl: Ctl, client: MessageClient, tmp_pat
     asked = _file(tmp_path, [{"question": "when does the harbour open", "answers": ["notes.md"]}])
     assert ctl("evaluate", asked)[0] == 0
     client.build_context("harbour", max_tokens=500)  # this one counts, after those before it
-    for _ in range(500):
-        if client.get(file).context.passages[0].memory.access_count:
-            break
+    eventually(lambda: client.get(file).context.passages[0].memory.access_count)
     assert client.get(file).context.passages[0].memory.access_count == 1
 
 

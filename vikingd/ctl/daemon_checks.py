@@ -57,10 +57,11 @@ class Asked:
 
     def embedder(self, *, may_pay: bool) -> Iterator[Check]:
         """Yield whether an embedding works; an endpoint is asked only if it `may_pay`."""
-        stats = self.stats
-        if stats is None:
+        if self.stats is None:
+            if self.serves:
+                yield self._health_of_embedder()
             return
-        own = stats.embedder
+        own = self.stats.embedder
         name = f"{own.provider} {own.model}, {own.dimension or 'not yet known'} dimensions"
         if own.provider == "none":
             found = "the daemon has no embedder: texts are found by words alone"
@@ -75,6 +76,15 @@ class Asked:
         if own.backlog:
             found = f"{own.backlog:,} texts wait for a vector; words alone find them so far"
             yield Check(WARN, "vectors", found, "wait; vikingctl stats shows the time left")
+
+    def _health_of_embedder(self) -> Check:
+        """Return what anybody may know of the embedder."""
+        with MessageClient(self._address, self._timeout, **asdict(self._credentials)) as client:
+            state = client.health("viking.embedder")
+        if state == "SERVING":
+            return Check(OK, "embedder", "the daemon says that it works")
+        found = f"the daemon says {state}: texts are found by words alone"
+        return Check(WRONG, "embedder", found, _SEE_MODELS)
 
     def _embedded(self, name: str) -> Check:
         """Return whether the daemon embeds a text that it does not know yet."""

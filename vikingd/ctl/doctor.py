@@ -104,7 +104,7 @@ def _checks(common: Common, address: str, *, may_pay: bool) -> Iterator[Check]:
         yield from _of_configuration(settings[0], asked, may_pay=may_pay)
     else:
         found = "store and models are not checked, because the configuration names them"
-        yield Check(WARN, "config", found, "put the configuration right first")
+        yield Check(WARN, "config", found, "mend the line of the configuration above first")
 
 
 def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool) -> Iterator[Check]:
@@ -114,12 +114,14 @@ def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool)
     stats = asked.stats if asked else None
     is_served = asked is not None and asked.serves
     path = Path(stats.store_path) if stats and stats.store_path else settings.path
+    is_elsewhere = is_served and not (stats and stats.store_path)  # and the key may not know it
     if settings.store:
         host = urlsplit(settings.store).hostname
         yield Check(OK, "store", f"PostgreSQL at {host}; vikingctl stats tells its state")
-    else:
+    elif not is_elsewhere:
         yield from checked("store", partial(store_checks.store, path, is_served=is_served))
-    yield from checked("disk", partial(store_checks.disk, path))
+    if not is_elsewhere:
+        yield from checked("disk", partial(store_checks.disk, path))
     if not is_served:
         yield from checked("embedder", partial(store_checks.embedder, settings))
     yield from checked("gateway", partial(_gateway, settings))

@@ -11,16 +11,13 @@ from vikingd.client import ClientError, Mode, find_request
 from vikingd.ctl import render
 from vikingd.ctl.command_session import INTERRUPTED, Session, text_of
 from vikingd.ctl.evaluation import (
-    FIND,
-    FIND_STRONG,
-    FIND_WEAK,
     HYBRID,
     KEYWORD,
     VECTOR,
     Evaluation,
     K,
     Outcome,
-    Results,
+    results_of_find,
 )
 from vikingd.ctl.evaluation_report import show
 from vikingd.ctl.progress import meter
@@ -39,7 +36,10 @@ _NOT_ALLOWED = ("PERMISSION_DENIED", "UNAUTHENTICATED")
 def evaluate(
     session: Session,
     questions: Annotated[
-        typer.FileBinaryRead, typer.Argument(help="File of questions, a line each; - is stdin.")
+        typer.FileBinaryRead,
+        typer.Argument(
+            metavar="QUESTIONS.jsonl", help="File of questions, a line each; - is stdin."
+        ),
     ],
     failures: Annotated[
         int, typer.Option(min=0, help="Show so many questions that failed; JSON has all.")
@@ -146,11 +146,7 @@ def _outcome(
     """Return the outcome of a question by its find, after the retrievals."""
     hits = [[match.uri] for match in render.by_score(find)]
     strength = render.value_name(retrieval_pb2.Strength, find.confidence.strength)
-    found: dict[str, Results] = {
-        FIND: hits,
-        FIND_WEAK: [] if strength == "nothing" else hits,
-        FIND_STRONG: hits if strength == "strong" else [],
-    }
+    found = results_of_find(hits, strength)
     notes = {one.detail for one in find.degraded}
     for method, mode in _MODES.items():
         if method in evaluation.absent:

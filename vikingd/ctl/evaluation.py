@@ -31,6 +31,15 @@ Results: TypeAlias = Sequence[Sequence[str]]
 """The results of a search, best first: of each its URI, then the URIs of its copies."""
 
 
+def results_of_find(results: Results, strength: str) -> dict[str, Results]:
+    """Return the results of a find by its three ways, given the strength of its confidence."""
+    return {
+        FIND: results,
+        FIND_WEAK: results if strength in ("weak", "strong") else [],
+        FIND_STRONG: results if strength == "strong" else [],
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What the ways of searching found for a question.

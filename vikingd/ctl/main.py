@@ -54,7 +54,7 @@ _PLACES = {
     "search": _Place(_ASK, "reading.search", _URIS),
     "retrieve": _Place(_ASK, "passage_commands.retrieve", _URIS),
     "context": _Place(_ASK, "passage_commands.context", _URIS),
-    "evaluate": _Place(_ASK, "evaluating.evaluate", {}),
+    "evaluate": _Place(_ASK, "evaluating.evaluate", _LONG),
     "recall": _Place(_MEMORIES, "remembering.recall", _URIS),
     "extract": _Place(_MEMORIES, "extracting.extract", _URIS),
     "remember": _Place(_MEMORIES, "remembering.remember", {}),
