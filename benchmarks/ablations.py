@@ -17,9 +17,9 @@ from benchmarks.daemon import say
 from benchmarks.data import cache
 from benchmarks.judged import Query, read_queries
 from benchmarks.quality import K, store_name
-from benchmarks.quality_metrics import ndcg, recall
 from benchmarks.recompute import PARTS, Recomputation
 from benchmarks.stored import F64, Stored, read_store
+from vikingd.domain.ranking_metrics import ndcg, recall
 from vikingd.models.embed.e5 import E5
 
 Figures = tuple[float, float]

@@ -22,10 +22,10 @@ from benchmarks.daemon import import_set, say, serving, wait_for_vectors
 from benchmarks.data import cache
 from benchmarks.judged import Query, read_queries
 from benchmarks.measure import write
-from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd.client import Mode
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
+from vikingd.domain.ranking_metrics import ndcg, recall, reciprocal_rank
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 K = 10

@@ -19,8 +19,8 @@ from benchmarks.quality import (
     first_methods,
     sessions_of,
 )
-from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from tests.tiers import examples
+from vikingd.domain.ranking_metrics import ndcg, recall, reciprocal_rank
 
 MEASURES = (ndcg, recall, reciprocal_rank)
 

@@ -94,6 +94,8 @@ CTL: dict[str, str] = {
         '--where \'{"kind": {"$nin": ["test", "vendored", "generated"]}}\''
     ): SAME,
     "vikingctl context QUERY": "vikingctl context tea",
+    "vikingctl evaluate QUESTIONS.jsonl": "vikingctl evaluate {questions}",
+    "vikingctl evaluate questions.jsonl": "vikingctl evaluate {questions}",
     "vikingctl recall QUERY": "vikingctl recall tea",
     'vikingctl recall "what does she like to drink?" --max-tokens 500': SAME,
     "vikingctl remember TEXT": "vikingctl remember 'Drinks mint tea.' --type preferences",
@@ -308,6 +310,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         'ctl("agents", "uninstall", agent, "--write")',
     ),
     "vikingctl agents list": ("tests/hooks/test_agents_install.py", 'ctl("agents", "list")'),
+    "vikingctl doctor": ("tests/ctl/test_ctl_doctor.py", 'offline_ctl("doctor"'),
     "vikingctl describe": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
     "vikingctl describe [URI]": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
     "vikingctl describe --dry-run": (

@@ -145,6 +145,12 @@ class Values:
         """Return the root of the repository."""
         return ROOT
 
+    def questions(self) -> Path:
+        """Return a file of questions with their answers."""
+        path = self._work / "questions.jsonl"
+        path.write_text('{"question": "how hot for oolong?", "answers": ["docs/tea.md"]}\n')
+        return path
+
     def work(self) -> Path:
         """Return the directory of the test."""
         return self._work

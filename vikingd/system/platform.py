@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import math
 import os
 import platform
 import re
@@ -132,6 +133,12 @@ def raise_file_limit(most: int | None = None) -> int:
 def file_limit() -> int:
     """Return this process's limit of open files."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def most_files() -> float:
+    """Return the limit of open files that this process may set; infinite if there is none."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return math.inf if hard == resource.RLIM_INFINITY else hard
 
 
 def open_files() -> int:

@@ -93,7 +93,7 @@ def load(source: E5File, directory: Path) -> Weights:
 
     An unusable cache costs only memory and time; the log reports it.
     """
-    largest = _LARGEST_WITH_VNNI if _VNNI & processor_flags() else _LARGEST
+    largest = _largest()
     path = _path(directory, largest)
     try:
         if (mapped := _mapped(path)) is not None:
@@ -115,6 +115,15 @@ def load(source: E5File, directory: Path) -> Weights:
             error.strerror,
         )
         return weights
+
+
+def _largest() -> int:
+    return _LARGEST_WITH_VNNI if _VNNI & processor_flags() else _LARGEST
+
+
+def is_kept(directory: Path) -> bool:
+    """Return whether the cache has the file for this processor."""
+    return _path(directory, _largest()).is_file()
 
 
 def store(source: E5File, directory: Path) -> None:
