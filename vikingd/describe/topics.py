@@ -89,6 +89,9 @@ def said(child: Child) -> Iterator[Said]:
         yield Said("", _cut_signatures(one_line(child.abstract[:_READ])), 0.7)
         return
     text = _plain(child.abstract)
+    if child.is_directory and not any(map(reads, sentences(text))):
+        yield Said("", _cut_signatures(one_line(text)), 0.7)
+        return
     speaker = ""
     is_turn = not label(child)
     if is_turn and (found := _SPEAKER.match(text)) is not None:
