@@ -14,7 +14,7 @@ from vikingd.ingest.code.case_names import case_names
 from vikingd.ingest.code.definition_comments import is_legal
 from vikingd.ingest.code.outline import signatures
 from vikingd.ingest.code.plain_definitions import plain_signatures
-from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, syntax_of
+from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, ending, syntax_of
 from vikingd.ingest.first_prose import first_prose, is_prose
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kind_names import LICENCE_NAME
@@ -39,6 +39,7 @@ _TEMPLATE = re.compile(r"\{\{|\{%")
 _MARKUP = re.compile(r"\s*<[a-zA-Z!%]")
 _HASH = "#/*;-"  # the beginnings of comments
 _END = re.compile(r"[.!?…。！？:：][\"'”’»)\]」』）】》]*\Z")
+_PLAIN = ("", ".txt", ".text")
 _AHEAD = 32  # characters behind a sentence that tell whether it ends
 
 
@@ -140,8 +141,10 @@ def _first_paragraph(content: str, name: str) -> str:
             return first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
     texts = (text for text in paragraphs(beginning) if not (text[0] in _HASH and is_legal(text)))
     told = first_prose((text, not _TEMPLATE.search(text)) for text in texts)
-    is_bare = syntax is Syntax.TEXT and len(content) <= MAX_ABSTRACT and not _END.search(told)
-    return one_line(beginning) if is_bare else told
+    if syntax is not Syntax.TEXT or _END.search(told):
+        return told
+    is_whole = len(content) <= MAX_ABSTRACT or ending(name) not in _PLAIN
+    return one_line(beginning) if is_whole else told
 
 
 def _with_headings(text: str, title: str) -> str:
@@ -162,7 +165,7 @@ def _with_headings(text: str, title: str) -> str:
     ):
         return prose
     names = [_SIGNS.sub(r"\1", one[1]).strip() for one in _H2.finditer(text)]
-    return f"{prose} {'; '.join(names)}".strip() if len(names) > 1 else prose
+    return (f"{prose} {'; '.join(names)}".strip() if len(names) > 1 else prose) or one_line(text)
 
 
 def _outlined(content: str, name: str, mark: str) -> str:
@@ -172,7 +175,7 @@ def _outlined(content: str, name: str, mark: str) -> str:
     found = signatures(content, name, MAX_ABSTRACT)
     found = found or plain_signatures(content, name, MAX_ABSTRACT)
     count = found.count("; ")
-    if count > 1 or ": " in found or (count and len(found) >= _FEW):
+    if count > 1 or (": " in found and "main(" not in found) or (count and len(found) >= _FEW):
         return found
     start = end_of_comments(content[:_BEGINNING], mark)
     return brief(content[start:], name, MAX_ABSTRACT, found)

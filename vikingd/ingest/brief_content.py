@@ -61,7 +61,7 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
 
     `text` begins behind the first comments. `told` is what is known: it stands before the rest.
     """
-    text = _MARKS.sub("", _IMPORT.sub("", text[:_READ]) or text[:_READ])
+    text = _MARKS.sub("", _IMPORT.sub("", text[:_READ]).strip() or text[:_READ])
     suffix = ending(name)
     is_page = suffix in _PAGES or (text.lstrip().startswith("<") and suffix not in _NO_PAGES)
     whole = one_line(text)
@@ -73,7 +73,10 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
     named = _of_markup(text) if is_page or suffix in _COMPONENTS else _named(text, suffix)
     if parts := _joined(named, limit - len(told) - 2):
         return f"{told}; {parts}" if told else parts
-    return told if is_page and told else f"{whole[: limit - 1].rstrip()}…"
+    if is_page and told:
+        return told
+    whole = whole if whole.startswith(told) else f"{told}; {whole}"
+    return f"{whole[: limit - 1].rstrip()}…"
 
 
 def _named(text: str, suffix: str) -> Iterator[str]:
