@@ -68,6 +68,15 @@ GENERATED = (
             "<% if (a) { %>\n<form action='/tea'><input name='cups'></form>",
             "<% if (a) { %> <form action='/tea'><input name='cups'></form>",
         ),
+        ("a.css", "/* Cover */\n.cover { a: 1 }\n", "Cover; .cover { a: 1 }"),
+        ("main.go", "package a\n\nfunc main() {\n\tpour(3)\n}\n", "func main() { pour(3) }"),
+        ("fill", "#!/bin/sh\n# Copyright 2010 Tea\n\npour --cups 3\n", "pour --cups 3"),
+        ("a.less", "/*!\n * Tea is pleased to support the open source.\n */\n@a: 1;\n", "@a: 1;"),
+        (
+            "tea.conf",
+            "# Copyright 2010 Tea\n# All rights reserved.\n\ncups = 3\n\n[pot]\n",
+            "# Copyright 2010 Tea # All rights reserved. cups = 3 [pot]",
+        ),
         (
             "LICENSE",
             "BSD License\n\nCopyright 2010 Tea\n\nRedistribution is permitted.\n",
@@ -80,7 +89,7 @@ GENERATED = (
             "A form of it is the macro that infers them. Props; Emits; ref()",
         ),
     ],
-    ids=range(13),
+    ids=range(18),
 )
 def test_a_file_without_prose_tells_what_is_in_it(name: str, content: str, abstract: str) -> None:
     """Cases of tests, what data states, short contents, kinds of licences, and headings."""

@@ -29,6 +29,7 @@ MAX_TITLE_BYTES = 1024
 _H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
 _H2 = re.compile(r"^##(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE)
 _SIGNS = re.compile(r"[*`]|\s*\{[^{}\n]*\}|#+$|<[^<>]*>|!?\[([^\[\]]*)\]\([^()\s]*\)")
+_MAX_HEADING = 120  # characters
 _SHORT, _ENOUGH = 12, 250  # tokens of prose that may tell little, characters that need no headings
 _PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
@@ -124,7 +125,10 @@ def _first_paragraph(content: str, name: str) -> str:
     is_script = syntax is Syntax.TEXT and content.startswith("#!")
     if syntax is Syntax.CODE or is_script:
         mark = "#" if is_script else comment_mark(name)
-        return first_comment(content[:_BEGINNING], mark) or _outlined(content, name, mark)
+        comment = first_comment(content[:_BEGINNING], mark)
+        if is_prose(comment) or _END.search(comment):
+            return comment
+        return "; ".join(filter(None, (comment, _outlined(content, name, mark))))
     if LICENCE_NAME(name):
         return " ".join(paragraphs(content[:_BEGINNING]))
     if syntax is Syntax.MARKDOWN:
@@ -164,7 +168,7 @@ def _with_headings(text: str, title: str) -> str:
         approximate_tokens(prose) >= _SHORT and any(prose[:16] in one for one in above)
     ):
         return prose
-    names = [_SIGNS.sub(r"\1", one[1]).strip() for one in _H2.finditer(text)]
+    names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in _H2.finditer(text)]
     return (f"{prose} {'; '.join(names)}".strip() if len(names) > 1 else prose) or one_line(text)
 
 

@@ -20,11 +20,14 @@ _PAGES = (".html", ".htm", ".xhtml", ".ejs", ".erb")
 _COMPONENTS = (".vue", ".svelte", ".astro")
 _NO_PAGES = (*_COMPONENTS, ".xml", ".js", ".jsx", ".ts", ".tsx", ".php")
 
+# The signs of comments; for tools and of types the whole lines.
 _MARKS = lazy(
-    r"/\*+ (?:istanbul|eslint|prettier)[^*\n]*\*/|/\*+|\*+/|^[ \t]*\*(?:[ \t]+|$)", 8
-)  # of comments
+    r"/\*+[ \t]*(?:@|istanbul|eslint|prettier)[^*\n]*\*/|/\*+|\*+/"
+    r"|^[ \t]*\*(?:[ \t]*@[^\n]*|[ \t]+|$)",
+    8,
+)
 _STATED = lazy(
-    r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=][ \t]*[\"']?(?![|>{\[])([^\n]+?)"
+    r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=][ \t]*[\"']?(?![|>{\[])([^\n]{1,400}?)"
     r"[\"']?,?[ \t]*$"
     r"|<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\"",
     8,
@@ -42,7 +45,7 @@ _KEY = lazy(
     8,
 )
 _SECTION = lazy(r"^()\[{1,2}([^\]\n]+)\]()", 8)
-_RULE = lazy(r"^([ \t]*)((?:@include )?[^\s{};/@&+\d][^{};\n]*?)[ \t]*\{", 8)
+_RULE = lazy(r"^([ \t]*)((?:@include )?[^\s{};/@&+\d][^{};\n]{0,200}?)[ \t]*\{", 8)
 _ELEMENT = lazy(
     r"<([\w:.-]+)(?:\s[^<>]*?)?\s(?:id|name|namespace|key|class)=[\"']([^\"'<>]+)[\"']"
     r"|<(name|artifactId|title|module|packaging)>([^<>]+)<"

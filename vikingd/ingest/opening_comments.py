@@ -27,8 +27,8 @@ _FOR_TOOLS = re.compile(
     re.MULTILINE,
 )
 _FIELD = re.compile(
-    r"@?(?:module|file|filename|name|authors?|date|created|version|copyright|license|maintainer"
-    r"|stability|portability|since|see)\b\s*:?\s",
+    r"```|@?(?:run with|module|file|filename|name|authors?|date|created|version|copyright|license"
+    r"|maintainer|stability|portability|since|see)\b\s*:?(?:\s|\Z)",
     re.IGNORECASE,
 )
 _DESCRIBES = re.compile(r"[@\\](?:file(?:overview)?|brief|description|desc|summary)\s+")

@@ -13,16 +13,16 @@ _LEAST = 2  # cases; one alone is told by its signature
 # The names that mocha, Jest, RSpec and the like describe in words.
 _DESCRIBED = lazy(
     r"^[ \t]*(?:describe|context|suite|it|test|specify|should|scenario)(?:\.(?!each)\w+)*[ \t(]+"
-    r"(?:([\"'`])((?:(?!\1)[^\\\n]|\\.)+)\1|(?-i:[A-Z])[\w:.]*(?= do\b))",
+    r"(?:([\"'`])((?:(?!\1)[^\\\n]|\\.)+)\1|[A-Z][\w:.]*(?= do\b))",
     8,
 )
 # The functions that pytest, `go test`, JUnit and the like run.
 _FUNCTION = lazy(
     r"^[ \t]*(?:async[ \t]+)?"
     r"(?:def[ \t]+(test_\w+)|func[ \t]+((?:Test|Benchmark|Fuzz|Example)\w*)\()"
-    r"|@(?:\w*Test|Property)\b(?:\([^()\n]*\))?\s+(?:@[^\n]+\s+)*(?:public[ \t]+)?"
+    r"|@(?:\w*Test|Property)\b(?:\([^()\n]*\))?\s+(?:@[^\n]*\n\s*){0,8}(?:public[ \t]+)?"
     r"(?:[\w<>]+|fun)[ \t]+(\w+|`[^`\n]+`)[ \t]*\("
-    r"|#\[(?:\w+::)?test(?:\([^\n]*)?\]\s+(?:#\[[^\n]+\s+)*(?:pub )?(?:async )?fn[ \t]+(\w+)",
+    r"|#\[(?:\w+::)?test(?:\([^\n]*)?\]\s+(?:#\[[^\n]*\n\s*){0,8}(?:pub )?(?:async )?fn[ \t]+(\w+)",
     8,
 )
 

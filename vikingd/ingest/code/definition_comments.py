@@ -23,7 +23,9 @@ _TAG = lazy(
     r"eslint|noqa|pylint|type:|prettier|istanbul|[-=*~#]{3})"
 )
 _LINK = lazy(r"\{@(?:link|code) [#\w.]*?(\w+)[^{}]*\}")
-_LEGAL = lazy(r"copyright|licen[cs]e|spdx|all rights reserved", re.IGNORECASE)
+_LEGAL = lazy(
+    r"copyright|licen[cs]e|spdx|all rights reserved|pleased to support the open", re.IGNORECASE
+)
 
 
 def is_legal(text: str) -> bool:
