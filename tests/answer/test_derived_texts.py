@@ -102,12 +102,25 @@ def test_many_files_are_spread_by_name(store: WritableStore) -> None:
 def test_subdirectories_speak_one_level_deep(store: WritableStore) -> None:
     """A directory of directories tells what is in these; of deeper ones it has the names."""
     put(store, Draft(f"{TOP}/more/a.md", content=OOLONG), Draft(f"{BARE}/er/b.md", content=BEANS))
+    put(store, Draft(f"{BARE}/a.md", content=HARBOUR))
     assert OOLONG in abstract(store, TOP)
     assert BEANS not in abstract(store, TOP)
     assert BEANS in abstract(store, BARE)
     overview = read(store, TOP).overview
     assert OOLONG[:20] in overview
     assert overview.startswith("- more/: ")
+
+
+def test_a_directory_alone_in_its_directory_is_passed_over(store: WritableStore) -> None:
+    """A path of directories that hold one another alone tells what stands at its end."""
+    put(
+        store,
+        Draft(f"{TOP}/src/main/java/tea/a.md", content=OOLONG),
+        Draft(f"{TOP}/src/main/java/tea/b.md", content=BEANS),
+        Draft(TEA, content=HARBOUR),
+    )
+    for above in (f"{TOP}/src", f"{TOP}/src/main/java", TOP):
+        assert OOLONG in abstract(store, above)
 
 
 def test_a_directory_of_code_tells_its_definitions(store: WritableStore) -> None:

@@ -35,7 +35,7 @@ from vikingd.ingest.limits import check_metadata
             "/// <reference types='vitest' />\n// Checks the types of the answers.\nlet a = 1\n",
             "Checks the types of the answers.",
         ),
-        ("a.toml", "# https://example.org/issues/1085\n[a]\nb = 1\n", ""),
+        ("a.toml", "# https://example.org/issues/1085\n[a]\nb = 1\n", "[a] b = 1"),
         (
             "a.md",
             "---\ndescription: >\n  Said\n  in front.\n---\n# T\n\nText that is long enough.",
@@ -69,7 +69,7 @@ from vikingd.ingest.limits import check_metadata
             "The paragraph behind the list counts.",
         ),
         ("a.md", "- likes tea\n- hates noise", "likes tea hates noise"),
-        ("a.md", "# Only\n\n```\ncode\n```", ""),
+        ("a.md", "# Only\n\n```\ncode\n```", "# Only ``` code ```"),
         (
             "a.txt",
             "Heading\n=======\n\nThe first paragraph goes\r\nover two lines.\n\nSecond.",
@@ -90,8 +90,8 @@ from vikingd.ingest.limits import check_metadata
             "#!/bin/sh\n# Restores a backup\n# to a given time.\nset -e\n",
             "Restores a backup to a given time.",
         ),
-        ("a.c", "#include <stdio.h>\nint main(void) {}\n", "int main(void)"),
-        ("a.json", '{"a": 1}', ""),
+        ("a.c", "#include <stdio.h>\nint main(void) {}\n", "int main(void) {}"),
+        ("a.json", '{"a": 1}', '{"a": 1}'),
         # Short prose goes on up to a heading.
         (
             "a.md",

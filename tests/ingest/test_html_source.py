@@ -172,7 +172,7 @@ def test_an_export_is_read_again_as_it_was(tree: Path, tmp_path: Path) -> None:
             "<h1>{% block title %}Log In{% endblock %}</h1>\n{% endblock %}\n"
             '<form method="post"><label>Username</label> <input name="u"></form>\n',
             "Log In",
-            "Log In Username",
+            "Log In Username; u",
         ),
         ("{% extends 'a' %}\n{% block title %}Log In{% endblock %}\n", "Log In", "Log In"),
         ("---\ntitle: Ropes\ndescription: All of them.\n---\n<h1>Knots</h1>\n", "Ropes", "Knots"),

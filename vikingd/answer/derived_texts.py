@@ -25,6 +25,7 @@ from vikingd.store.reads import Reads
 _CHILDREN, _OF_CHILDREN = 16, 192  # that make the abstract of a directory, spread over so many
 _INNER_DIRECTORIES = 8  # of a directory, whose own children are read for its abstract
 _INNER_CHILDREN, _OF_INNER_CHILDREN = 8, 64  # of each of these
+_MOST_LONE = 8  # directories, each alone in the one above, that are passed over
 _LISTED = 512  # children that an overview may list; about a hundred have room
 _LISTED_DIRECTORIES = 48  # of these, for which an abstract is made
 
@@ -66,15 +67,39 @@ def directory_abstracts(store: Reads, uris: Collection[str]) -> dict[str, str]:
 
     A subdirectory without an abstract contributes one that is made of its own children.
     """
-    children = _children_of(store, uris, _CHILDREN, _OF_CHILDREN)
+    children = _below_lone(store, uris, _CHILDREN, _OF_CHILDREN)
     bare = {
-        join(uri, child.name)
-        for uri, (found, _) in children.items()
+        join(place, child.name)
+        for place, found in children.values()
         for child in [c for c in found if c.is_directory and not c.abstract][:_INNER_DIRECTORIES]
     }
-    below = _children_of(store, bare, _INNER_CHILDREN, _OF_INNER_CHILDREN)
-    inner = {uri: _abstract_of(found) for uri, (found, _) in below.items()}
-    return {uri: _abstract_of(_filled(uri, found, inner)) for uri, (found, _) in children.items()}
+    below = _below_lone(store, bare, _INNER_CHILDREN, _OF_INNER_CHILDREN)
+    inner = {uri: _abstract_of(found) for uri, (_, found) in below.items()}
+    return {
+        uri: _abstract_of(_filled(place, found, inner)) for uri, (place, found) in children.items()
+    }
+
+
+def _below_lone(
+    store: Reads, uris: Collection[str], most: int, among: int
+) -> dict[str, tuple[str, list[Child]]]:
+    """Return the children of directories by URI: (the directory that holds them, the children).
+
+    A directory that holds one directory alone has that one's children.
+    """
+    found = _children_of(store, uris, most, among)
+    told = {uri: (uri, some) for uri, (some, _) in found.items()}
+    for _ in range(_MOST_LONE):
+        lone = {
+            uri: join(place, some[0].name)
+            for uri, (place, some) in told.items()
+            if len(some) == 1 and some[0].is_directory and not some[0].abstract
+        }
+        deeper = _children_of(store, set(lone.values()), most, among)
+        if not deeper:
+            break
+        told |= {uri: (at, deeper[at][0]) for uri, at in lone.items() if at in deeper}
+    return told
 
 
 def described(store: Reads, context: Context) -> Context:

@@ -11,7 +11,7 @@ from vikingd.describe.grouping import grouped
 from vikingd.describe.topics import Child, ends, first_sentence, label, labelled, said
 from vikingd.domain.text import CJK_CHARS, one_line, without_invisible
 from vikingd.ingest.abstracts import MAX_ABSTRACT, shorten
-from vikingd.ingest.kind_names import DESCRIBING
+from vikingd.ingest.kind_names import DESCRIBING, LICENCE_NAME
 
 __all__ = ["MAX_OVERVIEW", "Child", "directory_abstract", "directory_overview"]
 
@@ -67,7 +67,7 @@ def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Ca
     step = len(children) * 4 // _MOST_CANDIDATES + 1
     for group in range(0, len(children), step):
         child = children[group]
-        of_child = said(child)
+        of_child = () if LICENCE_NAME(child.name) else said(child)
         if labels[group] and len(children) > _FEW:
             of_child = islice(of_child, 1)
         for place, (speaker, text, worth) in enumerate(of_child):

@@ -89,6 +89,9 @@ def said(child: Child) -> Iterator[Said]:
         yield Said("", _cut_signatures(one_line(child.abstract[:_READ])), 0.7)
         return
     text = _plain(child.abstract)
+    if child.is_directory and not any(map(reads, sentences(text))):
+        yield Said("", _cut_signatures(one_line(text)), 0.7)
+        return
     speaker = ""
     is_turn = not label(child)
     if is_turn and (found := _SPEAKER.match(text)) is not None:
@@ -104,7 +107,8 @@ def is_code(child: Child) -> bool:
     """Return True if the abstract of a file of source code is made of its signatures."""
     if child.is_directory or not child.abstract or syntax_of(child.name) is not Syntax.CODE:
         return False
-    return not _END.search(child.abstract) and bool(_CODE_SIGN.search(child.abstract))
+    is_cut = child.abstract.endswith("…")
+    return (is_cut or not ends(child.abstract)) and bool(_CODE_SIGN.search(child.abstract))
 
 
 def reads(sentence: str, at_least: int = 1) -> bool:

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
+from vikingd.ingest.brief_content import brief
+from vikingd.ingest.code.case_names import case_names
 from vikingd.ingest.code.definition_comments import is_legal
 from vikingd.ingest.code.outline import signatures
 from vikingd.ingest.code.plain_definitions import plain_signatures
-from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, syntax_of
+from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, ending, syntax_of
 from vikingd.ingest.first_prose import first_prose, is_prose
 from vikingd.ingest.frontmatter import front_matter, stated
-from vikingd.ingest.opening_comments import first_comment
+from vikingd.ingest.kind_names import LICENCE_NAME
+from vikingd.ingest.opening_comments import end_of_comments, first_comment
 from vikingd.ingest.plain_paragraphs import paragraphs
 
 MAX_ABSTRACT = 400
@@ -23,11 +27,20 @@ MAX_ABSTRACT = 400
 MAX_TITLE_BYTES = 1024
 
 _H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
+_H2 = re.compile(r"^##(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE)
+_SIGNS = re.compile(r"[*`]|\s*\{[^{}\n]*\}|#+$|<[^<>]*>|!?\[([^\[\]]*)\]\([^()\s]*\)")
+_MAX_HEADING = 120  # characters
+_SHORT, _ENOUGH = 12, 250  # tokens of prose that may tell little, characters that need no headings
 _PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
+_FEW = 40  # characters of signatures that tell little
 _TEMPLATE = re.compile(r"\{\{|\{%")
+_MARKUP = re.compile(r"\s*<[a-zA-Z!%]")
+_HASH = "#/*;-"  # the beginnings of comments
+_END = re.compile(r"[.!?…。！？:：][\"'”’»)\]」』）】》]*\Z")
+_PLAIN = ("", ".txt", ".text")
 _AHEAD = 32  # characters behind a sentence that tell whether it ends
 
 
@@ -104,28 +117,72 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
 
 def _first_paragraph(content: str, name: str) -> str:
     syntax = syntax_of(name, content)
-    if _is_html_source(syntax, name):
-        return first_prose((text, True) for text in _html_paragraphs(content))
-    if syntax is Syntax.CODE:
-        comment = first_comment(content[:_BEGINNING], comment_mark(name))
-        return comment or _definitions(content, name)
+    if _is_html_source(syntax, name) or (syntax is Syntax.TEXT and _MARKUP.match(content)):
+        told = first_prose((text, True) for text in _html_paragraphs(content))
+        if is_prose(told):
+            return told
+        return brief(content[front_matter(content)[1] :], name, MAX_ABSTRACT, told)
+    is_script = syntax is Syntax.TEXT and content.startswith("#!")
+    if syntax is Syntax.CODE or is_script:
+        mark = "#" if is_script else comment_mark(name)
+        comment = first_comment(content[:_BEGINNING], mark)
+        if is_prose(comment) or _END.search(comment):
+            return comment
+        return "; ".join(filter(None, (comment, _outlined(content, name, mark))))
+    if LICENCE_NAME(name):
+        return " ".join(paragraphs(content[:_BEGINNING]))
     if syntax is Syntax.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
         with suppress(markdown.TooCostly):
             found = _H1.search(beginning)
             title = (start and stated(content, "title")) or (found[1] if found else "")
-            return first_prose(markdown.paragraphs(beginning), title)
+            return _with_headings(beginning, title)
     else:
         beginning = _beginning(content)
         if reader := _PIECES.get(syntax):
             found = reader.pieces(beginning)
             return first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
-    return first_prose((text, not _TEMPLATE.search(text)) for text in paragraphs(beginning))
+    texts = (text for text in paragraphs(beginning) if not (text[0] in _HASH and is_legal(text)))
+    told = first_prose((text, not _TEMPLATE.search(text)) for text in texts)
+    if syntax is not Syntax.TEXT or _END.search(told):
+        return told
+    is_whole = len(content) <= MAX_ABSTRACT or ending(name) not in _PLAIN
+    return one_line(beginning) if is_whole else told
 
 
-def _definitions(content: str, name: str) -> str:
-    return signatures(content, name, MAX_ABSTRACT) or plain_signatures(content, name, MAX_ABSTRACT)
+def _with_headings(text: str, title: str) -> str:
+    """Return the first prose of Markdown; with the headings if it is short or below one of them."""
+    above, headings = list[str](), 0
+
+    def counted() -> Iterator[tuple[str, bool]]:
+        nonlocal headings
+        for paragraph, is_main in markdown.paragraphs(text):
+            headings += not paragraph
+            if headings < 2 and paragraph:
+                above.append(paragraph)
+            yield paragraph, is_main
+
+    prose = first_prose(counted(), title)
+    if len(prose) > _ENOUGH or (
+        approximate_tokens(prose) >= _SHORT and any(prose[:16] in one for one in above)
+    ):
+        return prose
+    names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in _H2.finditer(text)]
+    return (f"{prose} {'; '.join(names)}".strip() if len(names) > 1 else prose) or one_line(text)
+
+
+def _outlined(content: str, name: str, mark: str) -> str:
+    """Return what source code without a first comment has: cases, definitions, or other parts."""
+    if cases := case_names(content, name, MAX_ABSTRACT):
+        return cases
+    found = signatures(content, name, MAX_ABSTRACT)
+    found = found or plain_signatures(content, name, MAX_ABSTRACT)
+    count = found.count("; ")
+    if count > 1 or (": " in found and "main(" not in found) or (count and len(found) >= _FEW):
+        return found
+    start = end_of_comments(content[:_BEGINNING], mark)
+    return brief(content[start:], name, MAX_ABSTRACT, found)
 
 
 def plain_paragraphs(text: str, name: str) -> Iterator[tuple[str, bool]]:

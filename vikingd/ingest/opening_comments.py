@@ -27,11 +27,15 @@ _FOR_TOOLS = re.compile(
     re.MULTILINE,
 )
 _FIELD = re.compile(
-    r"@?(?:module|file|filename|name|authors?|date|created|version|copyright|license|maintainer"
-    r"|stability|portability|since|see)\b\s*:?\s",
+    r"```|@?(?:run with|module|file|filename|name|authors?|date|created|version|copyright|license"
+    r"|maintainer|stability|portability|since|see)\b\s*:?(?:\s|\Z)",
     re.IGNORECASE,
 )
 _DESCRIBES = re.compile(r"[@\\](?:file(?:overview)?|brief|description|desc|summary)\s+")
+_GENERATED = re.compile(
+    r"(?i)\b(?:auto[- ]?)?generated (?:by|from|with|using|code|file)\b|\bdo not (?:edit|modify)\b"
+    r"|^the version of the openapi document|^may contain unused imports"
+)
 _ADDRESS = re.compile(r"\S*://\S*")
 _TAGS = re.compile(
     r"\s[@\\](?:author|see|since|version|module|license|param|returns?|type|example)\b.*"
@@ -51,21 +55,32 @@ def first_comment(text: str, mark: str) -> str:
     return found
 
 
-def _comments(text: str, mark: str) -> Iterator[str]:
-    """Yield the paragraphs of the comments before the first line of code."""
-    text = text.lstrip("\ufeff").replace("\r\n", "\n")
-    text = _FOR_TOOLS.sub("", _PRAGMA.sub("", text) if "{-#" in text else text)
+def end_of_comments(text: str, mark: str) -> int:
+    """Return the place behind the comments before the first line of code."""
+    *_, end = 0, *(one.end() for one in _opening(text, mark))
+    return end
+
+
+def _opening(text: str, mark: str) -> Iterator[re.Match[str]]:
     line_comment = rf"(?:[ \t]*+{re.escape(mark)}[^\n]*(?:\n|\Z))+" if mark else r"(?!)"
     comment = re.compile(rf"\s*+(?:{_BLOCK_COMMENT}|({line_comment}))", re.DOTALL)
     position = 0
     while found := comment.match(text, position):
+        yield found
+        position = found.end()
+
+
+def _comments(text: str, mark: str) -> Iterator[str]:
+    """Yield the paragraphs of the comments before the first line of code."""
+    text = text.lstrip("\ufeff").replace("\r\n", "\n")
+    text = _FOR_TOOLS.sub("", _PRAGMA.sub("", text) if "{-#" in text else text)
+    for found in _opening(text, mark):
         body = next(group for group in found.groups() if group is not None)
         for paragraph in paragraphs(_DECORATION.sub("", body)):
-            if _FIELD.match(paragraph):
+            if _FIELD.match(paragraph) or _GENERATED.search(paragraph):
                 continue
             if is_legal(paragraph):
                 break
             plain = _TAGS.sub("", _DESCRIBES.sub("", paragraph, count=1))
             if _ADDRESS.sub("", plain).strip():
                 yield plain
-        position = found.end()

@@ -32,7 +32,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 # The functions that Vue calls, and the options whose names are those of other things.
-_HOOKS = _names(
+HOOKS = _names(
     "data setup render beforeCreate created beforeMount mounted beforeUpdate updated activated "
     "deactivated beforeUnmount unmounted beforeDestroy destroyed errorCaptured asyncData fetch "
     "head layout middleware validate provide"
@@ -82,7 +82,7 @@ class Option(NamedTuple):
     @property
     def is_hook(self) -> bool:
         """True for a function that the framework asks for; its name tells nothing of a file."""
-        return self.group in _PLAIN_GROUPS or (not self.group and self.name in _HOOKS)
+        return self.group in _PLAIN_GROUPS or (not self.group and self.name in HOOKS)
 
 
 def is_component(name: str, content: str = "") -> bool:

@@ -18,10 +18,14 @@ _BLOCK = lazy(r"(?:/\*|\{-)(?>(?:(?!\*/|-\}).)*)(?:\*/|-\})[ \t]*\n?\Z", re.DOTA
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
 _MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")
 _TAG = lazy(
-    r"(?:@\w|:\w+[: ]|\\\w+|(?:Args|Returns?|Param\w*|Raises|Example\w*)\b.?$|"
+    r"(?:@\w|Created (?:by|on)\b|ANCHOR\b|export \w+$|:\w+[: ]|\\\w+|"
+    r"(?:Args|Returns?|Param\w*|Raises|Example\w*)\b.?$|"
     r"eslint|noqa|pylint|type:|prettier|istanbul|[-=*~#]{3})"
 )
-_LEGAL = lazy(r"copyright|licen[cs]e|spdx|all rights reserved", re.IGNORECASE)
+_LINK = lazy(r"\{@(?:link|code) [#\w.]*?(\w+)[^{}]*\}")
+_LEGAL = lazy(
+    r"copyright|licen[cs]e|spdx|all rights reserved|pleased to support the open", re.IGNORECASE
+)
 
 
 def is_legal(text: str) -> bool:
@@ -59,7 +63,7 @@ def _first_sentence(comment: str) -> str:
             break
         if plain and not _TAG.match(plain):
             lines.append(plain)
-    text = one_line("\n".join(lines))
+    text = _LINK.sub(r"\1", one_line("\n".join(lines)))
     if not any(map(str.isalpha, text)) or is_legal(text):
         return ""
     return next(iter(sentences(text)), "")

@@ -12,7 +12,7 @@ from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
 from vikingd.ingest import asciidoc, markdown, restructured
 from vikingd.ingest.code.cells import cell_code, is_notebook
-from vikingd.ingest.code.components import is_component, options, scripts_are_read, sections
+from vikingd.ingest.code.components import HOOKS, is_component, options, scripts_are_read, sections
 from vikingd.ingest.code.definition_comments import comment_of
 from vikingd.ingest.code.definitions import HOLDING, body_of, definition, level_of
 from vikingd.ingest.code.grammars import (
@@ -42,7 +42,13 @@ _MAX_COMMENT = 160  # characters of a comment beside a signature
 
 _CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
 _WORD = re.compile(r"\w")
-_IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(|^module [\"']")
+_IMPORTS = re.compile(
+    r"\brequire\(|\bimport\(|\bTypeVar\(|^module [\"']|^func init\(\)|^__\w+(?: =|\Z)"
+    r"|^(?:const|let|var) [^=]* = "
+    r"(?:(?:define|use|with)[A-Z]\w*|(?:shallow)?[rR]ef|inject|reactive)\b"
+)
+_LINE_COMMENT = re.compile(r"(?:^|(?<=[\s)]))// [^\n]*\n", re.MULTILINE)
+_ANNOTATIONS = re.compile(r"^(?:@[\w.]+(?:\((?:[^()\"]|\"[^\"]*\"|\([^()]*\))*\))?\s+)+")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
 _CUT_TYPE = re.compile(r"(?::| =)[^:=]*[\[(]\Z")  # of a value, whose text goes on
 _SPACED = re.compile(r"(?<=[(\[]) | (?=[)\]])|,(?= ?[)\]])")
@@ -222,11 +228,14 @@ def read_signatures(content: str, name: str, limit: int) -> str:
         (
             one
             for one in found
-            if _WORD.search(one.signature) and not _IMPORTS.search(one.signature)
+            if _WORD.search(one.signature)
+            and not _IMPORTS.search(one.signature)
+            and not (one.name in HOOKS and one.signature == f"{one.name}()")
         ),
         key=lambda one: (_is_behind(one), len(one.path), one.name.startswith("_")),
     )
-    plain = {one.signature: one for one in ordered if one.signature}
+    bare = (one._replace(signature=_ANNOTATIONS.sub("", one.signature)) for one in ordered)
+    plain = {one.signature: one for one in bare if one.signature}
     kept: list[Symbol] = []
     room = limit + 2
     for one in plain.values():
@@ -323,8 +332,10 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     text = data[start : min(end, start + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
     if body is None:
         text = text.partition("\n")[0]
+    text = _LINE_COMMENT.sub("", text)
     text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
     text = _CUT_TYPE.sub("", text).removesuffix(" =>")
+    text = _ANNOTATIONS.sub("", text) if len(text) > _MAX_SIGNATURE else text
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
 
 

@@ -1,0 +1,122 @@
+"""Files that have neither prose nor definitions, in brief: their text, their keys, or their parts.
+
+Nothing is parsed here. Patterns find the keys of data and of options by their indentation, the
+rules of styles, the elements of XML with names, and the fields and components of markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from vikingd.domain.text import lazy, one_line
+from vikingd.ingest.file_syntax import ending
+from vikingd.ingest.first_prose import is_prose
+
+_READ = 8192  # characters that are read
+_STYLES = (".css", ".scss", ".less")
+_DATA = (".json", ".yaml", ".yml", ".toml", ".ini", ".cfg", ".properties")
+_PAGES = (".html", ".htm", ".xhtml", ".ejs", ".erb")
+_COMPONENTS = (".vue", ".svelte", ".astro")
+_NO_PAGES = (*_COMPONENTS, ".xml", ".js", ".jsx", ".ts", ".tsx", ".php")
+
+# The signs of comments; for tools and of types the whole lines.
+_MARKS = lazy(
+    r"/\*+[ \t]*(?:@|istanbul|eslint|prettier)[^*\n]*\*/|/\*+|\*+/"
+    r"|^[ \t]*\*(?:[ \t]*@[^\n]*|[ \t]+|$)",
+    8,
+)
+_STATED = lazy(
+    r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=][ \t]*[\"']?(?![|>{\[])([^\n]{1,400}?)"
+    r"[\"']?,?[ \t]*$"
+    r"|<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\"",
+    8,
+)
+_IMPORT = lazy(
+    r"^(?:import\b(?:[^\n;{(]*(?:\{[^{}]*\}|\([^()]*\)))?[^\n]*"
+    r"|from [\w.]+ import (?:\([^()]*\)|[^\n]*)"
+    r"|[\"']use strict[\"'];?|(?:const|let|var)[^=\n]*= require\([^\n]*|package [\w.]+;?"
+    r"|#include[^\n]*|<\?xml[^\n]*|---)$",
+    8,
+)
+_KEY = lazy(
+    r"^([ \t]*)(?:- )?[\"']?((?!//)[\w@$.*/-]+(?: [\w-]+)*)[\"']?[ \t]*[:=](?:[ \t]+|$)"
+    r"(?:[\"']?([\w@./-][^\n\"',{\[]{0,39})[\"']?,?[ \t]*$)?",
+    8,
+)
+_SECTION = lazy(r"^()\[{1,2}([^\]\n]+)\]()", 8)
+_RULE = lazy(r"^([ \t]*)((?:@include )?[^\s{};/@&+\d][^{};\n]{0,200}?)[ \t]*\{", 8)
+_ELEMENT = lazy(
+    r"<([\w:.-]+)(?:\s[^<>]*?)?\s(?:id|name|namespace|key|class)=[\"']([^\"'<>]+)[\"']"
+    r"|<(name|artifactId|title|module|packaging)>([^<>]+)<"
+)
+_PROPS = lazy(r"^([ \t]*)(?:[^\n{]*\bdefineProps\b[^\n{]*|props: ?)\{\n(.*?)^\1\}", 8 | re.DOTALL)
+_PROP = lazy(r"^([ \t]+)(\w+)\??:", 8)
+_META = lazy(r"<(?:meta|link|html)\b[^<>]*>")
+_COMPONENT = lazy(r"<([A-Z]\w+|(?!router-|keep-)[a-z]+-[\w-]+)(?=[\s/>])")
+_FIELD = lazy(
+    r"\s(?:name|id|placeholder|v-model|action|v-for|formControlName)=(?:\"([^\"\n]+)\"|'([^'\n]+)')"
+)
+
+
+def brief(text: str, name: str, limit: int, told: str = "") -> str:
+    """Return the content of a file in one line, else what tells of it; at most `limit` characters.
+
+    `text` begins behind the first comments. `told` is what is known: it stands before the rest.
+    """
+    text = _MARKS.sub("", _IMPORT.sub("", text[:_READ]).strip() or text[:_READ])
+    suffix = ending(name)
+    is_page = suffix in _PAGES or (text.lstrip().startswith("<") and suffix not in _NO_PAGES)
+    whole = one_line(text)
+    if len(whole) <= limit and len(text) < _READ and not (is_page and told):
+        return whole
+    for stated in _STATED.finditer(text):
+        if is_prose(line := one_line(next(filter(None, stated.groups())))):
+            return line
+    named = _of_markup(text) if is_page or suffix in _COMPONENTS else _named(text, suffix)
+    if parts := _joined(named, limit - len(told) - 2):
+        return f"{told}; {parts}" if told else parts
+    if is_page and told:
+        return told
+    whole = whole if whole.startswith(told) else f"{told}; {whole}"
+    return f"{whole[: limit - 1].rstrip()}…"
+
+
+def _named(text: str, suffix: str) -> Iterator[str]:
+    """Yield the rules of styles, the keys of data, or the elements of XML that have names."""
+    if suffix in _STYLES:
+        yield from _by_depth((one[1], one[2]) for one in _RULE.finditer(text))
+    elif suffix in _DATA:
+        keys = sorted([*_SECTION.finditer(text), *_KEY.finditer(text)], key=re.Match.start)
+        top = min((len(one[1]) for one in keys), default=0)
+        yield from _by_depth(
+            (one[1], f"{one[2]}: {one[3]}" if one[3] and len(one[1]) == top else one[2])
+            for one in keys
+        )
+    elif suffix == ".xml":
+        for found in _ELEMENT.finditer(text):
+            yield f"{found[1] or found[3]} {found[2] or found[4]}"
+
+
+def _of_markup(text: str) -> Iterator[str]:
+    """Yield the properties, the components and the fields of a page or a component."""
+    text = _META.sub("", text)
+    for props in _PROPS.finditer(text):
+        yield from _by_depth((one[1], one[2]) for one in _PROP.finditer(props[2]))
+    yield from (found[1] for found in _COMPONENT.finditer(text))
+    yield from (found[1] or found[2] for found in _FIELD.finditer(text))
+
+
+def _by_depth(found: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield names with little indentation before them, then those with more."""
+    yield from (name for _, name in sorted(found, key=lambda one: len(one[0].expandtabs(4))))
+
+
+def _joined(parts: Iterable[str], limit: int) -> str:
+    """Return different parts with commas between them, as many as fit."""
+    text = ""
+    for part in dict.fromkeys(map(one_line, parts)):
+        if len(text) + len(part) + 3 > limit:
+            return f"{text}, …" if text else part[: max(limit, 0)]
+        text += f", {part}" if text else part
+    return text

@@ -1,0 +1,51 @@
+"""The names of the cases in a file of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vikingd.domain.text import lazy, one_line
+from vikingd.ingest.kind_names import TEST_NAME
+
+_READ = 1 << 15  # characters that are searched
+_LEAST = 2  # cases; one alone is told by its signature
+
+# The names that mocha, Jest, RSpec and the like describe in words.
+_DESCRIBED = lazy(
+    r"^[ \t]*(?:describe|context|suite|it|test|specify|should|scenario)(?:\.(?!each)\w+)*[ \t(]+"
+    r"(?:([\"'`])((?:(?!\1)[^\\\n]|\\.)+)\1|[A-Z][\w:.]*(?= do\b))",
+    8,
+)
+# The functions that pytest, `go test`, JUnit and the like run.
+_FUNCTION = lazy(
+    r"^[ \t]*(?:async[ \t]+)?"
+    r"(?:def[ \t]+(test_\w+)|func[ \t]+((?:Test|Benchmark|Fuzz|Example)\w*)\()"
+    r"|@(?:\w*Test|Property)\b(?:\([^()\n]*\))?\s+(?:@[^\n]*\n\s*){0,8}(?:public[ \t]+)?"
+    r"(?:[\w<>]+|fun)[ \t]+(\w+|`[^`\n]+`)[ \t]*\("
+    r"|#\[(?:\w+::)?test(?:\([^\n]*)?\]\s+(?:#\[[^\n]*\n\s*){0,8}(?:pub )?(?:async )?fn[ \t]+(\w+)",
+    8,
+)
+
+
+def case_names(content: str, name: str, limit: int) -> str:
+    """Return the names of the cases of a test, at most `limit` characters; "" of another file."""
+    is_test = TEST_NAME(name)
+    found = dict.fromkeys(_names(content[:_READ], is_test=is_test))
+    if len(found) < _LEAST:
+        return ""
+    kept, length = list[str](), 0
+    for one in found:
+        length += len(one) + 2
+        if kept and length > limit - 1:
+            kept.append("…")
+            break
+        kept.append(one)
+    return "; ".join(kept)[:limit]
+
+
+def _names(text: str, *, is_test: bool) -> Iterator[str]:
+    for found in _DESCRIBED.finditer(text):
+        yield one_line(found[2] or found[0].split()[-1])
+    if is_test:
+        for found in _FUNCTION.finditer(text):
+            yield next(filter(None, found.groups())).strip("`")
