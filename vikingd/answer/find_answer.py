@@ -21,12 +21,12 @@ from viking_kernels.scope import place, row_at
 from vikingd.answer.confidence import features_of_find
 from vikingd.answer.find_hits import FindHits, Hit, best, merged
 from vikingd.answer.find_trace import explain
-from vikingd.answer.hit_relations import relations
 from vikingd.answer.scored_scope import (
     DirectoryScores,
     Scored,
     directory_parts,
     keep_scratch,
+    relations,
     score,
     take_scratch,
 )
@@ -62,7 +62,7 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
         chosen += _best_directories(scope, found, query.score_threshold or 0.0)
     hits = best(snapshot, chosen, max(query.limit, FIRST))  # `with_twins` cuts them
     trace = explain(scope, scored) if query.trace else None
-    linked = relations(scope, scored, hits, scratch)
+    linked = relations(scope, scored, (hit.row for hit in hits), scratch)
     features = features_of_find(scope, scored)
     return FindHits(
         snapshot, hits, linked, Method(scored.plan.method), (), trace=trace, features=features
@@ -92,7 +92,7 @@ def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:
         else _directory(scope, scored.found, row)
         for row in rows
     ]
-    linked = relations(scope, scored, hits, scratch)
+    linked = relations(scope, scored, rows, scratch)
     keep_scratch(scratch)
     return FindHits(scope.snapshot, hits, linked, Method(scored.plan.method), ())
 

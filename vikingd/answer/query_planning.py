@@ -11,7 +11,7 @@ from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.find_answer import find
-from vikingd.answer.find_hits import FindHits
+from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_vector import QueryVectors, embedder_failed
 from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import (
@@ -21,7 +21,6 @@ from vikingd.answer.retrieve_answer import (
     rank_words,
     retrieve,
 )
-from vikingd.answer.several_questions import answered
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.find_query import FindQuery

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from vikingd.answer.confidence import best_confidence
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
-from vikingd.answer.find_hits import FindHits, Hit, Relations
+from vikingd.answer.find_hits import FindHits, Hit, in_rounds, linked_of, rounds, twins_of
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
-from vikingd.answer.several_questions import in_rounds, linked_of, rounds, twins_of
+from vikingd.answer.scored_scope import Relations
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType

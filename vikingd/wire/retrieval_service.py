@@ -15,12 +15,11 @@ from typing import Protocol, TypeVar
 from vikingd.answer.context_sources import Source, below, built, sources_of
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.find_answer import find
-from vikingd.answer.find_hits import FindHits
+from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.search_answer import Models, Searcher
-from vikingd.answer.several_questions import answered
 from vikingd.config import Settings
 from vikingd.domain import cancellation
 from vikingd.domain.answers import Degradation, Stage
