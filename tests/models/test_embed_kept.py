@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests.models.embed_helpers import DIMENSION, Endpoint, until
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.rights import CALLER, LOCAL, Caller
 from vikingd.engine import Engine, EngineSettings
 from vikingd.models.embed import kept_queries as kept

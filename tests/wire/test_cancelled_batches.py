@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,15 +27,15 @@ def test_a_cancelled_batch_answers_no_further_query(
     fill(store, 1, 0)
     begun, is_cancelled = threading.Event(), threading.Event()
     answered: list[int] = []
-    find = retrieval_service.find
+    find_all = retrieval_service.find_all
 
-    def counted(plan: FindPlan) -> FindHits:
+    def counted(plans: Sequence[FindPlan]) -> FindHits:
         answered.append(len(answered))
         begun.set()
         is_cancelled.wait(SECONDS)
-        return find(plan)
+        return find_all(plans)
 
-    monkeypatch.setattr(retrieval_service, "find", counted)
+    monkeypatch.setattr(retrieval_service, "find_all", counted)
 
     async def main() -> None:
         CALLER.set(reader("viking://"))

@@ -16,7 +16,7 @@ from vikingd.index.lexicon.tokens import query_terms
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.plan import query_scope
-from vikingd.plan.find_plan import compile_find
+from vikingd.plan.find_plan import are_all_light, compile_find
 from vikingd.plan.retrieve_plan import POSTINGS_OF_A_TEXT, compile_retrieve
 
 FILES = 40
@@ -67,4 +67,4 @@ def test_a_search_by_words_alone_costs_its_postings(
     assert not light("harbour", Mode.KEYWORD)
     assert not light("lighthouse", Mode.VECTOR)
     assert not light("lighthouse", Mode.HYBRID)
-    assert not compile_find(engine, FindQuery("lighthouse"), LOCAL).is_light
+    assert not are_all_light([compile_find(engine, FindQuery("lighthouse"), LOCAL)])

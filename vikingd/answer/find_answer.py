@@ -19,7 +19,7 @@ from viking_kernels.arrays import (
 from viking_kernels.scope import place, row_at
 
 from vikingd.answer.confidence import features_of_find
-from vikingd.answer.find_hits import FindHits, Hit, best, merged
+from vikingd.answer.find_hits import FindHits, Hit, answered, best, merged
 from vikingd.answer.find_trace import explain
 from vikingd.answer.scored_scope import (
     DirectoryScores,
@@ -37,6 +37,11 @@ from vikingd.domain.find_query import Levels, Method, ScoreParts
 from vikingd.plan.find_plan import FIRST, FindPlan, FindScope
 
 _UNMATCHED = ScoreParts(*[0.0] * PARTS)
+
+
+def find_all(plans: Sequence[FindPlan]) -> FindHits:
+    """Return the hits for a request by plain scores, given the plan of each of its questions."""
+    return answered(plans, [find(plan) for plan in plans])
 
 
 def find(plan: FindPlan) -> FindHits:

@@ -23,7 +23,7 @@ _LEAST_RESERVE = 0.05  # seconds
 _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it once more
 
 
-async def find_all(
+async def reranked(
     query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
 ) -> tuple[FindHits, ...]:
     """Return the hits of plans, all on one scale: if a reranker fails for one, none counts.

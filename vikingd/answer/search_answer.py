@@ -12,8 +12,8 @@ from typing import NamedTuple
 from vikingd.answer.confidence import best_confidence
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
 from vikingd.answer.find_hits import FindHits, Hit, in_rounds, linked_of, rounds, twins_of
-from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import find_all
+from vikingd.answer.query_planning import QueryVectors
+from vikingd.answer.reranking import reranked
 from vikingd.answer.scored_scope import Relations
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Degraded, Stage
@@ -27,7 +27,7 @@ from vikingd.models.intent import plan_rules
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.planner_question import MAX_QUERIES
 from vikingd.models.rerank.rerankers import Rerankers
-from vikingd.plan.find_plan import FindPlan, compile_find
+from vikingd.plan.find_plan import FindPlan, compile_find, compile_finds
 from vikingd.plan.question_parts import questions_of
 
 _PLAN_SHARE = 0.5  # of the time left, for the planner
@@ -129,26 +129,16 @@ class Searcher:
     ) -> tuple[FindHits, ...]:
         """Return the answers to the plan's queries, from one snapshot and on one scale."""
         started = perf_counter()
-        vectors = await asyncio.gather(
-            *(self._vectors.embed_or_note(typed.query, run) for typed in plan.queries)
-        )
+        made = await self._vectors.embed_all((typed.query for typed in plan.queries), run)
         embed = Stage("embed", started, perf_counter())
         caller, snapshot = CALLER.get(), self._engine.snapshot
 
-        def compile_all() -> list[FindPlan]:
-            return [
-                compile_find(
-                    self._engine,
-                    replace(find_of(typed, query, caller, snapshot), vector=vector),
-                    caller,
-                    degraded,
-                    snapshot,
-                )
-                for typed, (vector, degraded) in zip(plan.queries, vectors, strict=True)
-            ]
+        def compiled() -> tuple[FindPlan, ...]:
+            finds = [find_of(typed, query, caller, snapshot) for typed in plan.queries]
+            return compile_finds(self._engine, finds, made, caller, snapshot)
 
-        plans = await run.away(compile_all)
-        found = await find_all(query.text, plans, self._models.rerankers, run)
+        plans = await run.away(compiled)
+        found = await reranked(query.text, plans, self._models.rerankers, run)
         return tuple(replace(hits, stages=(embed, *hits.stages)) for hits in found)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Deadline, Threads
-from vikingd.answer.query_vector import embed_in_share, embedder_failed
+from vikingd.answer.query_planning import embed_in_share, embedder_failed
 from vikingd.domain.answers import Degradation
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.extract import (

@@ -84,11 +84,6 @@ class QueryScope:
             cost += filters.clauses(self.where) * len(self.snapshot.file_id) // _FILES_OF_A_TEXT
         return cost
 
-    @property
-    def is_light(self) -> bool:
-        """See `are_light`."""
-        return are_light((self,))
-
     def _defined(self) -> QueryTerms | None:
         """Return the terms of a query for a definition that is in the scope; None for others."""
         for name in asked_definition(self.text):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingd.answer.deadline import FutureBridge
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.query_planning import QueryVectors
 from vikingd.config import Settings
 from vikingd.domain.answers import Stage
 from vikingd.domain.store_changes import Committed
