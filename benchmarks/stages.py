@@ -105,6 +105,7 @@ class Served:
         from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare
+        from vikingd.lanes.call_pools import Threads
         from vikingd.models.chat.planner_settings import PlannerSettings
         from vikingd.models.embed.embed_settings import EmbedSettings
         from vikingd.models.intent.planner import Planner
@@ -113,7 +114,6 @@ class Served:
         from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.admission import Admission
         from vikingd.wire.boundary import Boundary
-        from vikingd.wire.call_pools import Threads
         from vikingd.wire.retrieval_service import RetrievalService
 
         self.tree = data.tree(nodes)

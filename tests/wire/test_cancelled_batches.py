@@ -13,10 +13,10 @@ from tests.answer.parts_helpers import NoDeadline, Store, fill, reader
 from tests.patience import SECONDS
 from vikingd.answer.find_hits import FindHits
 from vikingd.domain.rights import CALLER
+from vikingd.lanes.queues import HEAVY_THREADS
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, FindRequest
 from vikingd.plan.find_plan import FindPlan
 from vikingd.wire import retrieval_service
-from vikingd.wire.queues import HEAVY_THREADS
 
 
 def test_a_cancelled_batch_answers_no_further_query(

@@ -12,7 +12,6 @@ from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
 
-from vikingd.answer.deadline import Runner
 from vikingd.answer.derived_texts import directory_abstracts, directory_overviews, overview_of_file
 from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
@@ -40,6 +39,7 @@ from vikingd.domain.uri import context_type
 from vikingd.engine import Engine
 from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
+from vikingd.lanes.queues import Runner
 from vikingd.models.rerank.rerankers import Rerankers
 
 _MOST_OVERVIEWS = 16  # of directories that are made for one context

@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import NamedTuple
 
 from vikingd.answer.confidence import best_confidence
-from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
 from vikingd.answer.find_hits import FindHits, Hit, in_rounds, linked_of, rounds, twins_of
 from vikingd.answer.query_planning import QueryVectors
 from vikingd.answer.reranking import reranked
@@ -23,6 +22,8 @@ from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.domain.search_query import PlanSource, QueryPlan, SearchQuery, TypedQuery
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
+from vikingd.lanes.call_pools import wait_for_revision
+from vikingd.lanes.queues import Deadline, Runner
 from vikingd.models.intent import plan_rules
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.planner_question import MAX_QUERIES

@@ -7,11 +7,12 @@ from time import perf_counter
 
 from viking_kernels.arrays import F32
 
-from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.answers import NAMED, Degraded, Stage
 from vikingd.domain.prompt import RecallPath
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import wait_for_revision
+from vikingd.lanes.queues import Runner
 from vikingd.memory.model import RecallQuery, RecallResult
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import DirectRecall, only_read, rest_of

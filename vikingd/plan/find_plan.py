@@ -21,7 +21,7 @@ from vikingd.engine import Engine
 from vikingd.index.metadata import days
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.preferences import factors_of_files
-from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
+from vikingd.plan.query_scope import QueryScope, parts_of
 from vikingd.times.calendar_spans import Days
 from vikingd.times.time_phrases import spans
 
@@ -163,12 +163,6 @@ class FindPlan:
     degraded: Degraded
     started: float
     model: str
-
-
-def are_all_light(plans: Sequence[FindPlan]) -> bool:
-    """Return whether the answers to plans together take less time than a thread takes to start."""
-    is_short = all(plan.query.limit <= LIGHT_LIMIT for plan in plans)
-    return is_short and are_light(scope for plan in plans for scope in plan.scopes)
 
 
 def named_days(query: FindQuery) -> tuple[Days, ...]:

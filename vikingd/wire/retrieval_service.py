@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Protocol, TypeVar
 
 from vikingd.answer.context_sources import Source, below, built, sources_of
-from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.find_answer import find_all
 from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
@@ -28,13 +27,20 @@ from vikingd.domain.retrieve_query import Include
 from vikingd.domain.rights import CALLER
 from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
+from vikingd.lanes import weigh
+from vikingd.lanes.call_pools import (
+    CallContext,
+    CallDeadline,
+    Threads,
+    reply_bytes,
+    wait_for_revision,
+)
+from vikingd.lanes.queues import Runner
 from vikingd.memory_calls.used_memories import count_used, placed
 from vikingd.pb import retrieval_pb2
-from vikingd.plan.find_plan import are_all_light, compile_finds
+from vikingd.plan.find_plan import compile_finds
 from vikingd.plan.question_parts import finds_of
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire import weigh
-from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_bytes
 from vikingd.wire.messages import context_messages, decode, retrieve_request, search_messages
 from vikingd.wire.messages.encoded_results import EncodedResults, batched
 from vikingd.wire.messages.find_reply import FindReply, find_reply
@@ -93,7 +99,7 @@ class RetrievalService:
                 reply = await run.away(render, answered(plans, found), self._most_bytes)
             else:
                 quick = partial(find_all, plans)
-                reply = await self._answer(quick, render, run, light=are_all_light(plans))
+                reply = await self._answer(quick, render, run, light=weigh.is_light_find(plans))
             self._count("Find", (embed, *reply.stages), reply)
             return reply.data
 
@@ -181,7 +187,7 @@ class RetrievalService:
             def render(found: RetrieveHits, most_bytes: int) -> RetrieveReply:
                 return retrieve_reply(found, planned.embed, self._results, most_bytes, read)
 
-            is_light = planned.plan.is_light and read is None
+            is_light = weigh.is_light_retrieve(planned.plan) and read is None
             reply = await self._answer(planned.run, render, run, light=is_light)
         self._metrics.took("Retrieve", (planned.embed, *reply.stages))
         self._metrics.answered(
