@@ -35,7 +35,7 @@ from vikingd.lanes import weigh
 from vikingd.lanes.call_pools import Threads, wait_for_revision
 from vikingd.lanes.queues import Deadline, Runner
 from vikingd.plan.find_plan import FindPlan, compile_finds
-from vikingd.plan.question_parts import finds_of
+from vikingd.plan.query_text import finds_of
 from vikingd.plan.retrieve_plan import RetrievePlan, compile_retrieve
 
 _SHARE = 0.7  # of the time left: the embedder's part, before words alone answer

@@ -29,7 +29,7 @@ from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.planner_question import MAX_QUERIES
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.plan.find_plan import FindPlan, compile_find, compile_finds
-from vikingd.plan.question_parts import questions_of
+from vikingd.plan.query_text import questions_of
 
 _PLAN_SHARE = 0.5  # of the time left, for the planner
 _USERS = "viking://users"  # has a root of each type for each user

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.plan.find_plan import FindPlan
 from vikingd.plan.query_scope import QueryScope
-from vikingd.plan.question_parts import questions_of
+from vikingd.plan.query_text import questions_of
 from vikingd.plan.retrieve_plan import RetrievePlan
 
 LIGHT_LIMIT = 50

@@ -55,7 +55,7 @@ from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
-from vikingd.plan.question_parts import questions_of
+from vikingd.plan.query_text import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts

@@ -23,7 +23,7 @@ from vikingd.domain.vector_products import products
 from vikingd.index.lexicon.tokens import QueryTerms, definition_terms, query_terms
 from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
-from vikingd.plan.asked_definition import asked_definition
+from vikingd.plan.query_text import asked_definition
 
 _FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
 

@@ -39,7 +39,7 @@ from vikingd.lanes.queues import Runner
 from vikingd.memory_calls.used_memories import count_used, placed
 from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import compile_finds
-from vikingd.plan.question_parts import finds_of
+from vikingd.plan.query_text import finds_of
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.messages import context_messages, decode, retrieve_request, search_messages
 from vikingd.wire.messages.encoded_results import EncodedResults, batched
