@@ -80,8 +80,8 @@ class QueryVectors:
         A daemon without an embedder needs no note.
         """
         once = list(dict.fromkeys(texts))
-        if len(once) == 1:  # a task would take longer than a vector that is kept
-            return {once[0]: await self._embed_or_note(once[0], deadline)}
+        if len(once) < 2:  # a task would take longer than a vector that is kept
+            return {text: await self._embed_or_note(text, deadline) for text in once}
         made = await asyncio.gather(*(self._embed_or_note(text, deadline) for text in once))
         return dict(zip(once, made, strict=True))
 
