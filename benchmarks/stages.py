@@ -50,12 +50,12 @@ SITES = (
     Site("check and parse", "vikingd.wire.boundary", "parsed"),
     Site("decode", "vikingd.wire.messages.decode", "find_query"),
     Site("decode", "vikingd.wire.messages.retrieve_request", "query_of"),
-    Site("plan", "vikingd.answer.query_planning", "compile_find"),
+    Site("plan", "vikingd.plan.find_plan", "compile_find"),
     Site("plan", "vikingd.answer.query_planning", "compile_retrieve"),
     Site("hand over", "vikingd.answer.find_answer", "score"),
     Site("kernel", "vikingd.answer.scored_scope", "kernel.find"),
     Site("kernel", "vikingd.answer.text_ranking", "flat.keyword_top"),
-    Site("hits", "vikingd.answer.query_planning", "find"),
+    Site("hits", "vikingd.answer.find_answer", "find"),
     Site("hits", "vikingd.answer.query_planning", "retrieve"),
     Site("render", "vikingd.wire.retrieval_service", "find_reply"),
     Site("render", "vikingd.wire.retrieval_service", "retrieve_reply"),
@@ -105,6 +105,7 @@ class Served:
         from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare
+        from vikingd.lanes.call_pools import Threads
         from vikingd.models.chat.planner_settings import PlannerSettings
         from vikingd.models.embed.embed_settings import EmbedSettings
         from vikingd.models.intent.planner import Planner
@@ -113,7 +114,6 @@ class Served:
         from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.admission import Admission
         from vikingd.wire.boundary import Boundary
-        from vikingd.wire.call_pools import Threads
         from vikingd.wire.retrieval_service import RetrievalService
 
         self.tree = data.tree(nodes)

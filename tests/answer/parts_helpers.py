@@ -22,13 +22,13 @@ from vikingd.domain.errors import NotFound, VikingError
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
+from vikingd.lanes.call_pools import Threads
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
 from vikingd.pb import retrieval_pb2 as pb
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.call_pools import Threads
 from vikingd.wire.retrieval_service import RetrievalService
 
 DIMENSION = 8

@@ -9,8 +9,8 @@ import pytest
 from vikingd.client import ClientError, Draft, Mode, Preference, SearchMode
 from vikingd.client.messages import MessageClient
 from vikingd.ingest.file_kinds import FileKind
-from vikingd.plan.asked_definition import asked_definition
 from vikingd.plan.preferences import FACTORS
+from vikingd.plan.query_text import asked_definition
 
 TOP = "viking://resources/app"
 CLIENT = '''"""The client."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vikingd.domain.find_query import FindQuery
-from vikingd.plan.question_parts import MOST, _questions_of, finds_of, questions_of
+from vikingd.plan.query_text import MOST, _questions_of, finds_of, questions_of
 
 TABLE = Path(__file__).with_name("question_parts.jsonl")
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in TABLE.read_text("utf-8").splitlines()]

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from vikingd.answer.several_questions import rounds, taking_turns
+from vikingd.answer.find_hits import rounds, taking_turns
 from vikingd.client import ContextType, Levels, SearchMode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft

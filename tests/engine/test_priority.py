@@ -16,9 +16,9 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index import index as indexes
 from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
+from vikingd.lanes.call_pools import Threads
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import writing
-from vikingd.wire.call_pools import Threads
 
 
 def nice() -> int:

@@ -15,13 +15,13 @@ from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import check, prepare
+from vikingd.lanes.call_pools import Threads
 from vikingd.models.chat.chat_model import ChatModel
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2 as pb
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.call_pools import Threads
 from vikingd.wire.memories_service import MemoriesService
 
 USER = "viking://user/memories"

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 from tests.models.embed_helpers import DIMENSION, Endpoint, until
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.rights import CALLER, LOCAL, Caller
 from vikingd.engine import Engine, EngineSettings
+from vikingd.lanes.call_pools import Threads
 from vikingd.models.embed import kept_queries as kept
 from vikingd.models.embed.kept_queries import FILE, KeptQueries
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.models.embed.query_embedder import QueryEmbedder
 from vikingd.system import sealed_files as sealed
-from vikingd.wire.call_pools import Threads
 
 UNIT = np.eye(DIMENSION, dtype=np.float32)
 

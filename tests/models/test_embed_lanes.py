@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from vikingd.answer.query_vector import embed_in_share
-from vikingd.wire.call_pools import SHORT_TEXT, CallDeadline, Threads
+from vikingd.answer.query_planning import embed_in_share
+from vikingd.lanes.call_pools import SHORT_TEXT, CallDeadline, Threads
 
 
 @pytest.fixture

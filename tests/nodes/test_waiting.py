@@ -15,7 +15,6 @@ import pytest
 
 from tests.daemons import serving
 from tests.patience import SECONDS, eventually
-from vikingd.answer.deadline import wait_for_revision
 from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
@@ -24,9 +23,9 @@ from vikingd.domain.store_changes import Change
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
+from vikingd.lanes.call_pools import CallDeadline, Threads, wait_for_revision, wait_for_vectors
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.sqlite.sqlite_store import Store
-from vikingd.wire.call_pools import CallDeadline, Threads, wait_for_vectors
 
 FAR = 1 << 40
 URI = "viking://resources/note.md"

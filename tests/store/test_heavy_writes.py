@@ -26,11 +26,11 @@ from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import prepare
+from vikingd.lanes.call_pools import Threads
 from vikingd.pb import contexts_pb2
 from vikingd.store import Store, writer
 from vikingd.store import writing as stores
 from vikingd.wire import preparing
-from vikingd.wire.call_pools import Threads
 
 pytestmark = pytest.mark.stores
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from tests.answer.parts_helpers import NoDeadline, Store, fill, reader
 from tests.patience import SECONDS
 from vikingd.answer.find_hits import FindHits
 from vikingd.domain.rights import CALLER
+from vikingd.lanes.queues import HEAVY_THREADS
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, FindRequest
 from vikingd.plan.find_plan import FindPlan
 from vikingd.wire import retrieval_service
-from vikingd.wire.queues import HEAVY_THREADS
 
 
 def test_a_cancelled_batch_answers_no_further_query(
@@ -26,15 +27,15 @@ def test_a_cancelled_batch_answers_no_further_query(
     fill(store, 1, 0)
     begun, is_cancelled = threading.Event(), threading.Event()
     answered: list[int] = []
-    find = retrieval_service.find
+    find_all = retrieval_service.find_all
 
-    def counted(plan: FindPlan) -> FindHits:
+    def counted(plans: Sequence[FindPlan]) -> FindHits:
         answered.append(len(answered))
         begun.set()
         is_cancelled.wait(SECONDS)
-        return find(plan)
+        return find_all(plans)
 
-    monkeypatch.setattr(retrieval_service, "find", counted)
+    monkeypatch.setattr(retrieval_service, "find_all", counted)
 
     async def main() -> None:
         CALLER.set(reader("viking://"))

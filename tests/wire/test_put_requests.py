@@ -17,8 +17,8 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import PutRefusal
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
+from vikingd.lanes.call_pools import Deadline
 from vikingd.pb import contexts_pb2
-from vikingd.wire.call_pools import Deadline
 from vikingd.wire.messages.put_request import PutReader, put_size
 from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, PutBatch
 from vikingd.wire.request_limits import guards

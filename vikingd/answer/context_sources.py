@@ -12,11 +12,10 @@ from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
 
-from vikingd.answer.deadline import Runner
 from vikingd.answer.derived_texts import directory_abstracts, directory_overviews, overview_of_file
-from vikingd.answer.find_hits import FindHits
-from vikingd.answer.query_planning import planned_find, planned_retrieve
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.find_hits import FindHits, answered
+from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
+from vikingd.answer.reranking import reranked
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
@@ -40,6 +39,7 @@ from vikingd.domain.uri import context_type
 from vikingd.engine import Engine
 from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
+from vikingd.lanes.queues import Runner
 from vikingd.models.rerank.rerankers import Rerankers
 
 _MOST_OVERVIEWS = 16  # of directories that are made for one context
@@ -91,9 +91,9 @@ async def sources_of(
     """
     if isinstance(source, FindQuery):
         with below("find"):
-            asked = await planned_find(engine, vectors, source, run)
-            found = await asked.rerank(source.text, rerankers, run)
-        return _above(await run.away(_of_find, engine, found, asked.embed, most_bytes), floor)
+            plans, embed = await planned_find(engine, vectors, source, run)
+            found = answered(plans, await reranked(source.text, plans, rerankers, run))
+        return _above(await run.away(_of_find, engine, found, embed, most_bytes), floor)
     if isinstance(source, RetrieveQuery):
         with below("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)

@@ -19,14 +19,14 @@ from viking_kernels.arrays import (
 from viking_kernels.scope import place, row_at
 
 from vikingd.answer.confidence import features_of_find
-from vikingd.answer.find_hits import FindHits, Hit, best, merged
+from vikingd.answer.find_hits import FindHits, Hit, answered, best, merged
 from vikingd.answer.find_trace import explain
-from vikingd.answer.hit_relations import relations
 from vikingd.answer.scored_scope import (
     DirectoryScores,
     Scored,
     directory_parts,
     keep_scratch,
+    relations,
     score,
     take_scratch,
 )
@@ -37,6 +37,11 @@ from vikingd.domain.find_query import Levels, Method, ScoreParts
 from vikingd.plan.find_plan import FIRST, FindPlan, FindScope
 
 _UNMATCHED = ScoreParts(*[0.0] * PARTS)
+
+
+def find_all(plans: Sequence[FindPlan]) -> FindHits:
+    """Return the hits for a request by plain scores, given the plan of each of its questions."""
+    return answered(plans, [find(plan) for plan in plans])
 
 
 def find(plan: FindPlan) -> FindHits:
@@ -62,7 +67,7 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
         chosen += _best_directories(scope, found, query.score_threshold or 0.0)
     hits = best(snapshot, chosen, max(query.limit, FIRST))  # `with_twins` cuts them
     trace = explain(scope, scored) if query.trace else None
-    linked = relations(scope, scored, hits, scratch)
+    linked = relations(scope, scored, (hit.row for hit in hits), scratch)
     features = features_of_find(scope, scored)
     return FindHits(
         snapshot, hits, linked, Method(scored.plan.method), (), trace=trace, features=features
@@ -92,7 +97,7 @@ def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:
         else _directory(scope, scored.found, row)
         for row in rows
     ]
-    linked = relations(scope, scored, hits, scratch)
+    linked = relations(scope, scored, rows, scratch)
     keep_scratch(scratch)
     return FindHits(scope.snapshot, hits, linked, Method(scored.plan.method), ())
 

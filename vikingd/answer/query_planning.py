@@ -1,19 +1,18 @@
-"""Queries with their vectors, compiled to plans for the newest snapshot."""
+"""From a checked query to its plan: its text is embedded, then compiled for the newest snapshot.
+
+The embedder has a share of the time that the call has left. If it fails, words alone answer, and
+the reply says so.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from viking_kernels.arrays import F32
 
-from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.find_answer import find
-from vikingd.answer.find_hits import FindHits
-from vikingd.answer.query_vector import QueryVectors, embedder_failed
-from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import (
     Ranked,
     RetrieveHits,
@@ -21,67 +20,121 @@ from vikingd.answer.retrieve_answer import (
     rank_words,
     retrieve,
 )
-from vikingd.answer.several_questions import answered
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
-from vikingd.domain.errors import EmbedderFailed, InvalidField
+from vikingd.domain.errors import (
+    EmbedderFailed,
+    EmbedderRefused,
+    EmbedderTimedOut,
+    InvalidField,
+)
 from vikingd.domain.find_query import FindQuery
 from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
-from vikingd.models.rerank.rerankers import Rerankers
-from vikingd.plan.find_plan import FindPlan, are_all_light, compile_find
-from vikingd.plan.question_parts import finds_of
+from vikingd.lanes import weigh
+from vikingd.lanes.call_pools import Threads, wait_for_revision
+from vikingd.lanes.queues import Deadline, Runner
+from vikingd.plan.find_plan import FindPlan, compile_finds
+from vikingd.plan.query_text import finds_of
 from vikingd.plan.retrieve_plan import RetrievePlan, compile_retrieve
 
+_SHARE = 0.7  # of the time left: the embedder's part, before words alone answer
 
-class PlannedFind(NamedTuple):
-    """The plans of a find, one for each question that it asks, and the stage that embedded them."""
+_T = TypeVar("_T")
 
-    plans: tuple[FindPlan, ...]
-    embed: Stage
 
-    @property
-    def is_light(self) -> bool:
-        """True if the answer takes less time than a thread takes to start."""
-        return are_all_light(self.plans)
+class QueryVectors:
+    """Embeds the texts of queries.
 
-    def run(self) -> FindHits:
-        """Return the hits by plain scores."""
-        return answered(self.plans, [find(plan) for plan in self.plans])
+    Callers of different names share no entry of the cache, so that times tell nothing of others.
+    """
 
-    async def rerank(self, text: str, rerankers: Rerankers, run: Runner) -> FindHits:
-        """Return the hits in the mode of the plans; `text` is that of the request."""
-        return answered(self.plans, await find_all(text, self.plans, rerankers, run))
+    def __init__(self, engine: Engine, threads: Threads) -> None:
+        self._engine = engine
+        self._threads = threads
+
+    async def embed(self, text: str, deadline: Deadline) -> F32 | None:
+        """Return the vector [dim] of a text; None if the daemon has no embedder.
+
+        Raises:
+            EmbedderFailed: the embedder failed, or did not answer in its share of the time left.
+        """
+        embedder = self._engine.embedding.query_embedder
+        if embedder is None:
+            return None
+        caller = CALLER.get().name  # threads do not see it
+        vector = embedder.cached(text, caller)
+        if vector is not None:
+            return vector
+
+        def embed(text: str) -> F32:
+            return embedder.embed(text, caller)
+
+        return await embed_in_share(self._threads, deadline, embed, text)
+
+    async def embed_all(
+        self, texts: Iterable[str], deadline: Deadline
+    ) -> dict[str, tuple[F32 | None, Degraded]]:
+        """Return the vector of each text, or None and a note for the reply about the failure.
+
+        A daemon without an embedder needs no note.
+        """
+        once = list(dict.fromkeys(texts))
+        if len(once) < 2:  # a task would take longer than a vector that is kept
+            return {text: await self._embed_or_note(text, deadline) for text in once}
+        made = await asyncio.gather(*(self._embed_or_note(text, deadline) for text in once))
+        return dict(zip(once, made, strict=True))
+
+    async def _embed_or_note(self, text: str, deadline: Deadline) -> tuple[F32 | None, Degraded]:
+        try:
+            return await self.embed(text, deadline), ()
+        except EmbedderFailed as error:
+            return None, (embedder_failed(error, "answered by text alone"),)
+
+
+def embedder_failed(error: EmbedderFailed, instead: str) -> Degradation:
+    """Return the note on a text that has no vector."""
+    return Degradation(DegradationReason.EMBEDDER, f"{error}: {instead}")
+
+
+async def embed_in_share(
+    threads: Threads, deadline: Deadline, embed: Callable[[str], _T], text: str
+) -> _T:
+    """Embed a text within a share of the time left.
+
+    Raises:
+        EmbedderFailed: the embedder failed, or did not answer in time.
+    """
+    left = deadline.left()
+    try:
+        async with asyncio.timeout(None if left is None else left * _SHARE):
+            return await threads.embed(deadline, embed, text)
+    except EmbedderRefused as error:
+        raise EmbedderRefused(f"the embedder refused ({error})") from None
+    except EmbedderFailed as error:
+        raise EmbedderFailed(f"the embedder failed ({error})", retryable="true") from None
+    except TimeoutError:
+        why = "the embedder did not answer in time"
+        raise EmbedderTimedOut(why, retryable="true") from None
 
 
 async def planned_find(
     engine: Engine, vectors: QueryVectors, query: FindQuery, run: Runner
-) -> PlannedFind:
-    """Return the plans of a find, all for one snapshot.
+) -> tuple[tuple[FindPlan, ...], Stage]:
+    """Return the plans of a find, and the stage that embedded it.
 
-    Without a vector of the query the text of each of its questions is embedded.
+    There is a plan for each question that the text asks, all for one snapshot.
 
     Raises:
         NotFound: nothing readable exists below the target.
         InvalidField: the target is a file, or `where` is malformed.
     """
     await wait_for_revision(engine, query.min_revision, run)
-    started = perf_counter()
-    finds, notes = finds_of(query), [tuple[Degradation, ...]()]
-    if query.vector is None:
-        made = await asyncio.gather(*(vectors.embed_or_note(one.text, run) for one in finds))
-        for one, (vector, _) in zip(finds, made, strict=True):
-            one.vector = vector
-        notes = [degraded for _, degraded in made]
-    embed, snapshot, caller = Stage("embed", started, perf_counter()), engine.snapshot, CALLER.get()
-
-    def compile_all() -> tuple[FindPlan, ...]:
-        return tuple(
-            compile_find(engine, one, caller, degraded, snapshot)
-            for one, degraded in zip(finds, notes, strict=True)
-        )
-
-    return PlannedFind(await run.here(compile_all), embed)
+    started, finds = perf_counter(), finds_of(query)
+    made = await vectors.embed_all((one.text for one in finds if one.vector is None), run)
+    embed = Stage("embed", started, perf_counter())
+    plans = await run.here(compile_finds, engine, finds, made, CALLER.get(), engine.snapshot)
+    return plans, embed
 
 
 class PlannedRetrieve(NamedTuple):
@@ -123,7 +176,7 @@ async def planned_retrieve(
     await wait_for_revision(engine, query.min_revision, run)
     plan = await run.here(compile_retrieve, engine, query, CALLER.get())
     scope = plan.two_sides
-    if scope is None or plan.is_light:
+    if scope is None or weigh.is_light_retrieve(plan):
         vector, degraded, embed = await _vector(vectors, plan, run)
         return PlannedRetrieve(plan, vector, degraded, embed, {})
 

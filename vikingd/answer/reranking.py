@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vikingd.answer.deadline import Runner
 from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits, merged
 from vikingd.answer.thinking import Walk
 from vikingd.answer.twins import with_twins
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.find_query import Rerank, RerankStatus
+from vikingd.lanes.queues import Runner
 from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.plan.find_plan import FindPlan
@@ -23,7 +23,7 @@ _LEAST_RESERVE = 0.05  # seconds
 _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it once more
 
 
-async def find_all(
+async def reranked(
     query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
 ) -> tuple[FindHits, ...]:
     """Return the hits of plans, all on one scale: if a reranker fails for one, none counts.

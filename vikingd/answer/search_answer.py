@@ -10,11 +10,10 @@ from time import perf_counter
 from typing import NamedTuple
 
 from vikingd.answer.confidence import best_confidence
-from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
-from vikingd.answer.find_hits import FindHits, Hit, Relations
-from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import find_all
-from vikingd.answer.several_questions import in_rounds, linked_of, rounds, twins_of
+from vikingd.answer.find_hits import FindHits, Hit, in_rounds, linked_of, rounds, twins_of
+from vikingd.answer.query_planning import QueryVectors
+from vikingd.answer.reranking import reranked
+from vikingd.answer.scored_scope import Relations
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
@@ -23,12 +22,14 @@ from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.domain.search_query import PlanSource, QueryPlan, SearchQuery, TypedQuery
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
+from vikingd.lanes.call_pools import wait_for_revision
+from vikingd.lanes.queues import Deadline, Runner
 from vikingd.models.intent import plan_rules
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.planner_question import MAX_QUERIES
 from vikingd.models.rerank.rerankers import Rerankers
-from vikingd.plan.find_plan import FindPlan, compile_find
-from vikingd.plan.question_parts import questions_of
+from vikingd.plan.find_plan import FindPlan, compile_find, compile_finds
+from vikingd.plan.query_text import questions_of
 
 _PLAN_SHARE = 0.5  # of the time left, for the planner
 _USERS = "viking://users"  # has a root of each type for each user
@@ -129,26 +130,16 @@ class Searcher:
     ) -> tuple[FindHits, ...]:
         """Return the answers to the plan's queries, from one snapshot and on one scale."""
         started = perf_counter()
-        vectors = await asyncio.gather(
-            *(self._vectors.embed_or_note(typed.query, run) for typed in plan.queries)
-        )
+        made = await self._vectors.embed_all((typed.query for typed in plan.queries), run)
         embed = Stage("embed", started, perf_counter())
         caller, snapshot = CALLER.get(), self._engine.snapshot
 
-        def compile_all() -> list[FindPlan]:
-            return [
-                compile_find(
-                    self._engine,
-                    replace(find_of(typed, query, caller, snapshot), vector=vector),
-                    caller,
-                    degraded,
-                    snapshot,
-                )
-                for typed, (vector, degraded) in zip(plan.queries, vectors, strict=True)
-            ]
+        def compiled() -> tuple[FindPlan, ...]:
+            finds = [find_of(typed, query, caller, snapshot) for typed in plan.queries]
+            return compile_finds(self._engine, finds, made, caller, snapshot)
 
-        plans = await run.away(compile_all)
-        found = await find_all(query.text, plans, self._models.rerankers, run)
+        plans = await run.away(compiled)
+        found = await reranked(query.text, plans, self._models.rerankers, run)
         return tuple(replace(hits, stages=(embed, *hits.stages)) for hits in found)
 
 

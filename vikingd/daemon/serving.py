@@ -37,6 +37,7 @@ from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared
+from vikingd.lanes.call_pools import Threads
 from vikingd.models.extract.extractor import Extractor
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.reranker_protocol import RerankFailed
@@ -59,7 +60,6 @@ from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
 from vikingd.wire.admission import Admission
 from vikingd.wire.boundary import Boundary
-from vikingd.wire.call_pools import Threads
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.preparing import Preparing

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels import salience as kernel
 
-from vikingd.answer.deadline import FutureBridge, Runner
 from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
@@ -18,6 +17,8 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import FutureBridge
+from vikingd.lanes.queues import Runner
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_ids
 from vikingd.memory.remember import Forgetting

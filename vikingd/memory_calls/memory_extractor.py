@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import (
@@ -25,6 +24,8 @@ from vikingd.domain.extract import (
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import Threads
+from vikingd.lanes.queues import Deadline
 from vikingd.memory import entries, episodes, forget_requests, places, statements
 from vikingd.memory.change import Changing, Ended, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten

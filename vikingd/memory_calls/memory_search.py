@@ -16,8 +16,8 @@ from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from viking_kernels.second_stage import DATE_WEIGHT
 
 from vikingd.answer.confidence import Features
+from vikingd.answer.find_hits import taking_turns
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, section_of, shown, vector_of
 from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
@@ -55,7 +55,7 @@ from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
-from vikingd.plan.question_parts import questions_of
+from vikingd.plan.query_text import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.answer.deadline import Deadline, Threads
-from vikingd.answer.query_vector import embed_in_share, embedder_failed
+from vikingd.answer.query_planning import embed_in_share, embedder_failed
 from vikingd.domain.answers import Degradation
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.extract import (
@@ -25,6 +24,8 @@ from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import text_to_index
 from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import Threads
+from vikingd.lanes.queues import Deadline
 from vikingd.memory import entries
 from vikingd.memory.model import StoredEntry, is_earlier
 from vikingd.memory.series import Key, Known

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from time import perf_counter
 
 from viking_kernels.arrays import F32
 
-from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.answers import NAMED, Degraded, Stage
 from vikingd.domain.prompt import RecallPath
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import wait_for_revision
+from vikingd.lanes.queues import Runner
 from vikingd.memory.model import RecallQuery, RecallResult
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import DirectRecall, only_read, rest_of
@@ -53,10 +53,11 @@ class Recaller:
             degraded: Degraded = ()
             vectors = [vector]
             if vector is None and search.needs_vector:
-                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
-                made = await asyncio.gather(*embedded)
-                vectors = [of_text for of_text, _ in made]
-                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
+                made = await self._vectors.embed_all(search.texts, run)
+                vectors = [made[text][0] for text in search.texts]
+                degraded = tuple(
+                    dict.fromkeys(note for _, notes in made.values() for note in notes)
+                )
             embed = Stage("embed", started, perf_counter())
             result = await run.away(search.answer, vectors, degraded)
             if read.path is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from vikingd.answer.deadline import Deadline, FutureBridge, Threads
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import FutureBridge, Threads
+from vikingd.lanes.queues import Deadline
 from vikingd.memory.remember import Remembering
 from vikingd.memory.series import Key, Known, KnownFiles, Rewrite, Series
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
@@ -21,7 +21,7 @@ from vikingd.engine import Engine
 from vikingd.index.metadata import days
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.preferences import factors_of_files
-from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
+from vikingd.plan.query_scope import QueryScope, parts_of
 from vikingd.times.calendar_spans import Days
 from vikingd.times.time_phrases import spans
 
@@ -164,17 +164,6 @@ class FindPlan:
     started: float
     model: str
 
-    @property
-    def is_light(self) -> bool:
-        """True if the answer takes less time than a thread takes to start; see `are_light`."""
-        return are_all_light((self,))
-
-
-def are_all_light(plans: Sequence[FindPlan]) -> bool:
-    """Return whether the answers to plans together take less time than a thread takes to start."""
-    is_short = all(plan.query.limit <= LIGHT_LIMIT for plan in plans)
-    return is_short and are_light(scope for plan in plans for scope in plan.scopes)
-
 
 def named_days(query: FindQuery) -> tuple[Days, ...]:
     """Return the days that a query names, each span by its first and its last day, in UTC."""
@@ -206,3 +195,23 @@ def compile_find(
     named = named_days(query)
     scopes = [FindScope(snapshot, part, most, named) for part in parts_of(query, caller, snapshot)]
     return FindPlan(query, snapshot, scopes, degraded, started, engine.embedding.model)
+
+
+def compile_finds(
+    engine: Engine,
+    finds: Sequence[FindQuery],
+    made: Mapping[str, tuple[F32 | None, Degraded]],
+    caller: Caller,
+    snapshot: Snapshot,
+) -> tuple[FindPlan, ...]:
+    """Compile the finds of one request; errors as in `compile_find`.
+
+    `made` has, by text, the vector of each find that brings none, and notes for the reply.
+    """
+    plans = []
+    for find in finds:
+        degraded: Degraded = ()
+        if find.vector is None:
+            find.vector, degraded = made[find.text]
+        plans.append(compile_find(engine, find, caller, degraded, snapshot))
+    return tuple(plans)

@@ -5,7 +5,6 @@ Each part is a scope of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,12 +23,7 @@ from vikingd.domain.vector_products import products
 from vikingd.index.lexicon.tokens import QueryTerms, definition_terms, query_terms
 from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
-from vikingd.plan.asked_definition import asked_definition
-
-_LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start the work
-
-LIGHT_LIMIT = 50
-"""Results that are shown in little more time than a thread takes to start the work."""
+from vikingd.plan.query_text import asked_definition
 
 _FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
 
@@ -83,11 +77,6 @@ class QueryScope:
         if self.where is not None:
             cost += filters.clauses(self.where) * len(self.snapshot.file_id) // _FILES_OF_A_TEXT
         return cost
-
-    @property
-    def is_light(self) -> bool:
-        """See `are_light`."""
-        return are_light((self,))
 
     def _defined(self) -> QueryTerms | None:
         """Return the terms of a query for a definition that is in the scope; None for others."""
@@ -159,11 +148,6 @@ class QueryScope:
         low, high, base = self.ends(files=files)
         count = len(self.snapshot.file_id if files else self.snapshot.dir_id)
         return np.concatenate([np.arange(low, high), np.arange(base, count)])
-
-
-def are_light(parts: Iterable[QueryScope]) -> bool:
-    """Return whether the answer takes tens of microseconds, less than a thread takes to start."""
-    return sum(part.cost for part in parts) <= _LIGHT_TEXTS
 
 
 def parts_of(query: _Query, caller: Caller, snapshot: Snapshot) -> list[_Query]:

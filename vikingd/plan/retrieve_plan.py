@@ -18,7 +18,7 @@ from vikingd.engine import Engine
 from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FIRST
-from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
+from vikingd.plan.query_scope import QueryScope, parts_of
 
 POSTINGS_OF_A_TEXT = 4
 """Postings that a search by words alone reads in the time of scoring one text."""
@@ -113,17 +113,6 @@ class RetrievePlan:
     started: float
     compiled: float
     model: str
-
-    @property
-    def is_light(self) -> bool:
-        """True if the answer takes less time than a thread takes to start; see `are_light`.
-
-        Boosts by metadata and a long answer take time, too.
-        """
-        query = self.query
-        if query.top_k > LIGHT_LIMIT or any(boost.where is not None for boost in query.boosts):
-            return False
-        return are_light(self.scopes)
 
     @property
     def by_meaning(self) -> bool:

@@ -9,8 +9,8 @@ from vikingd.access.keys import KeyStore
 from vikingd.domain.rights import Right
 from vikingd.domain.tenants import missing
 from vikingd.domain.uri import ROOT
+from vikingd.lanes.call_pools import CallContext, CallDeadline, Threads
 from vikingd.pb import access_pb2
-from vikingd.wire.call_pools import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import access_messages as messages
 from vikingd.wire.messages import common_messages
 from vikingd.wire.rights_table import check_operator

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import closing, suppress
 
 from vikingd import __version__
-from vikingd.answer.deadline import FutureBridge
 from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
+from vikingd.lanes.call_pools import CallContext, CallDeadline, FutureBridge, Threads
 from vikingd.pb import admin_pb2
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.call_pools import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import common_messages, decode
 
 _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated

@@ -8,7 +8,6 @@ from functools import partial
 
 from google.protobuf.message import Message
 
-from vikingd.answer.deadline import FutureBridge, wait_for_revision
 from vikingd.answer.derived_texts import described, directory_abstracts
 from vikingd.browse.line_search import find_lines
 from vikingd.browse.path_search import find_paths
@@ -17,9 +16,16 @@ from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.errors import DeadlinePassed, InvalidField
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
+from vikingd.lanes import weigh
+from vikingd.lanes.call_pools import (
+    CallContext,
+    CallDeadline,
+    FutureBridge,
+    Threads,
+    wait_for_revision,
+    wait_for_vectors,
+)
 from vikingd.pb import contexts_pb2
-from vikingd.wire import weigh
-from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, wait_for_vectors
 from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.messages import pattern_messages as patterns
 from vikingd.wire.messages.put_request import check_vectors_given

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from vikingd.answer.deadline import FutureBridge
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.query_planning import QueryVectors
 from vikingd.config import Settings
 from vikingd.domain.answers import Stage
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import Engine
+from vikingd.lanes import weigh
+from vikingd.lanes.call_pools import CallContext, CallDeadline, FutureBridge, Threads, reply_bytes
 from vikingd.memory.model import RecallResult
 from vikingd.memory_calls.extract_calls import ExtractResult
 from vikingd.memory_calls.forget import Forgetter
@@ -17,8 +18,6 @@ from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire import weigh
-from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_bytes
 from vikingd.wire.messages import extract_messages as wire_extract
 from vikingd.wire.messages import memory_messages as messages
 

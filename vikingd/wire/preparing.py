@@ -11,8 +11,8 @@ from vikingd.domain.errors import InvalidField, Overloaded
 from vikingd.domain.store_changes import PutRefusal
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
+from vikingd.lanes.call_pools import CallDeadline, Pool, Threads
 from vikingd.pb import contexts_pb2
-from vikingd.wire.call_pools import CallDeadline, Pool, Threads
 from vikingd.wire.messages.put_request import PutReader, put_size
 
 INLINE_SIZE = 4 << 10

@@ -9,33 +9,38 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Protocol, TypeVar
 
 from vikingd.answer.context_sources import Source, below, built, sources_of
-from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.find_answer import find
-from vikingd.answer.find_hits import FindHits
-from vikingd.answer.query_planning import planned_find, planned_retrieve
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.find_answer import find_all
+from vikingd.answer.find_hits import FindHits, answered
+from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
+from vikingd.answer.reranking import reranked
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.search_answer import Models, Searcher
-from vikingd.answer.several_questions import answered
 from vikingd.config import Settings
 from vikingd.domain import cancellation
-from vikingd.domain.answers import Degradation, Stage
-from vikingd.domain.errors import InvalidField
+from vikingd.domain.answers import Stage
 from vikingd.domain.retrieve_query import Include
 from vikingd.domain.rights import CALLER
 from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
+from vikingd.lanes import weigh
+from vikingd.lanes.call_pools import (
+    CallContext,
+    CallDeadline,
+    Threads,
+    reply_bytes,
+    wait_for_revision,
+)
+from vikingd.lanes.queues import Runner
 from vikingd.memory_calls.used_memories import count_used, placed
 from vikingd.pb import retrieval_pb2
-from vikingd.plan.find_plan import FindPlan, compile_find
-from vikingd.plan.question_parts import finds_of
+from vikingd.plan.find_plan import compile_finds
+from vikingd.plan.query_text import finds_of
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire import weigh
-from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_bytes
 from vikingd.wire.messages import context_messages, decode, retrieve_request, search_messages
 from vikingd.wire.messages.encoded_results import EncodedResults, batched
 from vikingd.wire.messages.find_reply import FindReply, find_reply
@@ -84,17 +89,18 @@ class RetrievalService:
         """Return the contexts that match one query."""
         async with self._runner(context, heavy=weigh.find(request)) as run:
             query = await run.here(decode.find_query, request, self._engine.store.dimension)
-            asked = await planned_find(self._engine, self._vectors, query, run)
+            plans, embed = await planned_find(self._engine, self._vectors, query, run)
 
             def render(found: FindHits, most_bytes: int) -> FindReply:
-                return find_reply(found, asked.embed, self._results, most_bytes)
+                return find_reply(found, embed, self._results, most_bytes)
 
             if query.thinking:
-                found = await asked.rerank(query.text, self._models.rerankers, run)
-                reply = await run.away(render, found, self._most_bytes)
+                found = await reranked(query.text, plans, self._models.rerankers, run)
+                reply = await run.away(render, answered(plans, found), self._most_bytes)
             else:
-                reply = await self._answer(asked.run, render, run, light=asked.is_light)
-            self._count("Find", (asked.embed, *reply.stages), reply)
+                quick = partial(find_all, plans)
+                reply = await self._answer(quick, render, run, light=weigh.is_light_find(plans))
+            self._count("Find", (embed, *reply.stages), reply)
             return reply.data
 
     async def BatchFind(
@@ -108,30 +114,20 @@ class RetrievalService:
             await wait_for_revision(self._engine, max(one.min_revision for one in queries), run)
             started = perf_counter()
             asked = [finds_of(one) for one in queries]
-            texts = list(
-                dict.fromkeys(one.text for parts in asked for one in parts if one.vector is None)
+            made = await self._vectors.embed_all(
+                (one.text for finds in asked for one in finds if one.vector is None), run
             )
-            embedded = await asyncio.gather(
-                *(self._vectors.embed_or_note(text, run) for text in texts)
-            )
-            made = dict(zip(texts, embedded, strict=True))
             embed = Stage("embed", started, perf_counter())
             self._metrics.took("BatchFind", [embed])
 
             def answer(number: int, most_bytes: int) -> bytes:
                 cancellation.check()
-                snapshot, plans = self._engine.snapshot, list[FindPlan]()
-                for query in asked[number]:
-                    degraded = tuple[Degradation, ...]()
-                    if query.vector is None:
-                        query.vector, degraded = made[query.text]
-                    try:
-                        plan = compile_find(self._engine, query, CALLER.get(), degraded, snapshot)
-                    except InvalidField as error:
-                        raise error.below(f"requests[{number}]") from None
-                    plans.append(plan)
-                found = answered(plans, [find(plan) for plan in plans])
-                reply = find_reply(found, embed, self._results, most_bytes)
+                engine = self._engine
+                with below(f"requests[{number}]"):
+                    plans = compile_finds(
+                        engine, asked[number], made, CALLER.get(), engine.snapshot
+                    )
+                reply = find_reply(find_all(plans), embed, self._results, most_bytes)
                 self._count("BatchFind", reply.stages, reply)
                 return batched(reply.data)
 
@@ -191,7 +187,7 @@ class RetrievalService:
             def render(found: RetrieveHits, most_bytes: int) -> RetrieveReply:
                 return retrieve_reply(found, planned.embed, self._results, most_bytes, read)
 
-            is_light = planned.plan.is_light and read is None
+            is_light = weigh.is_light_retrieve(planned.plan) and read is None
             reply = await self._answer(planned.run, render, run, light=is_light)
         self._metrics.took("Retrieve", (planned.embed, *reply.stages))
         self._metrics.answered(

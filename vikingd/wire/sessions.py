@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached, StoreAway
 from vikingd.engine import Engine
+from vikingd.lanes.queues import Deadline, ending_before
 from vikingd.store.history import History, Point
 from vikingd.store.shared_store import SharedStore
 from vikingd.store.writing import WritableStore

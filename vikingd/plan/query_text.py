@@ -1,6 +1,7 @@
-"""The questions of a request that asks several, such as "Who is Ada? Also, where is the key?".
+"""The text of a query: the questions that it asks, and the name whose definition it asks for.
 
-The rules are cautious: a request that is not clearly several questions is one.
+Questions: "Who is Ada? Also, where is the key?". The rules are cautious: a request that is not
+clearly several questions is one. Definitions: "where is Client.get defined", "def get", "get()".
 """
 
 from __future__ import annotations
@@ -95,6 +96,39 @@ _PLAIN_CHARACTERS = frozenset(
     "什么怎样哪个谁几多少吗呢吧啊呀是的有了我你您们可以能会要应该需如何为在和或与及请问想知道些那这来着到叫名其之对不没"
 )
 _CJK = lazy(f"[{CJK_CHARS}]")
+
+
+_LETTERS = r"[A-Za-z_$\u00c0-\u024f]"
+_NAME_PART = rf"{_LETTERS}(?:{_LETTERS}|\d)*[!?]?"
+_DEFINED = rf"`?(?P<name>{_NAME_PART}(?:(?:\.|::|#|->|/){_NAME_PART})*)(?:\(\))?`?"
+_KIND = (
+    r"(?:(?:async\s+)?(?:function|func|fn|def|method|class|struct|enum|union|trait|interface|type"
+    r"|typedef|macro|module|namespace|constant|const|variable|var|component|hook|object|record"
+    r"|protocol|impl))"
+)
+_DEFINITION = tuple(
+    re.compile(rf"\s*(?:{pattern})\s*[?？.。!！]*\s*", re.IGNORECASE)
+    for pattern in (
+        _DEFINED,
+        rf"{_KIND}\s+{_DEFINED}(?:\(.*\))?",
+        rf"(?:where|in\s+(?:which|what)\s+(?:file|module))(?:\s+(?:is|are|was|did|do|does)|'s)\s+"
+        rf"(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}(?:\s+{_KIND})?\s+"
+        r"(?:defined|declared|implemented|definition|located)",
+        rf"(?:which|what)\s+(?:file|module)\s+(?:defines|declares|implements|has|contains)\s+"
+        rf"(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}",
+        rf"(?:(?:find|show|get|go\s+to|jump\s+to)\s+)?(?:me\s+)?(?:the\s+)?"
+        rf"(?:definition|declaration|implementation|source)\s+of\s+(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}"
+        rf"(?:\s+{_KIND})?",
+        rf"{_DEFINED}\s+(?:definition|declaration|implementation)",
+        rf"(?:类|函数|方法|接口|结构体|类型|变量|常量)?\s*{_DEFINED}\s*(?:这个|的)?(?:类|函数|方法|接口|结构体|类型|变量|常量)?"
+        r"\s*(?:是)?(?:在|定义在|声明在|实现在)?\s*(?:哪里|哪儿|哪个文件|何处|什么地方)(?:里|中)?"
+        r"(?:被)?(?:定义|声明|实现)?的?",
+        rf"(?:哪里|哪儿|哪个文件|什么地方)(?:里|中)?(?:定义|声明|实现)了?\s*{_DEFINED}",
+        rf"(?:查找|找到|找|查看)?\s*{_DEFINED}\s*的(?:定义|声明|实现|源码)",
+    )
+)
+_LONGEST_DEFINITION = 200  # characters of a question for a definition
+_DOTS = re.compile(r"\.|::|#|->|/")
 
 
 class _Piece(NamedTuple):
@@ -220,3 +254,17 @@ def _without_lead(text: str) -> str:
     text = _without_number(text)
     found = _NEXT.match(text)
     return text[found.end() :] if found else text
+
+
+def asked_definition(text: str) -> tuple[str, ...]:
+    """Return the names whose definition a query asks for, the most precise first; () for others.
+
+    A name alone asks for its definition, if there is one. `Client.get` is followed by `get`.
+    """
+    if len(text) > _LONGEST_DEFINITION:
+        return ()
+    for pattern in _DEFINITION:
+        if found := pattern.fullmatch(text):
+            parts = _DOTS.split(found["name"])
+            return (".".join(parts[-2:]), parts[-1]) if parts[1:] else (parts[0],)
+    return ()

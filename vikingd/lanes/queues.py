@@ -1,6 +1,6 @@
 """Queues of calls: bounded, fair between callers, with their own threads.
 
-A call is light (short) or heavy (long), see `vikingd.wire.weigh`. Each of the two kinds has a
+A call is light (short) or heavy (long), see `vikingd.lanes.weigh`. Each of the two kinds has a
 queue with threads of its own, a lane. A call consists of functions, its pieces. A heavy call holds
 a slot of its lane until it ends. Its pieces run on threads. After 50 ms a piece pauses, so that the
 piece of another slot can run.
@@ -16,9 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import copy_context
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
-from vikingd.answer.deadline import Deadline, Runner, ending_before
 from vikingd.domain import cancellation
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
@@ -45,6 +44,22 @@ _LEAST_DELAY, _MOST_DELAY = 0.1, 30.0  # seconds until a refused call may be rep
 _FIRST_GUESS = 0.05  # seconds that a slot is held, until one is measured
 _IDLE = 1.0  # seconds without a call until `on_idle` runs
 _MEMORY = 0.1  # weight of the newest time in the mean
+_MARGIN = 0.1  # seconds at most
+
+
+class Deadline(Protocol):
+    """The time until the caller stops waiting."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """True once the call had a place in a queue; no queue refuses it after that."""
+
+    def left(self) -> float | None:
+        """Return the seconds left; None without a deadline.
+
+        Raises:
+            DeadlinePassed: no time is left.
+        """
 
 
 class QueuedCall(Deadline, Protocol):
@@ -54,6 +69,12 @@ class QueuedCall(Deadline, Protocol):
     """The key, or the other end of the connection: queues are fair between these."""
 
     is_admitted: bool
+
+
+def ending_before(deadline: Deadline) -> asyncio.Timeout:
+    """End a wait a little before the deadline, so that the caller still receives the reason."""
+    left = deadline.left()
+    return asyncio.timeout(None if left is None else left - min(_MARGIN, left / 10))
 
 
 class _Gone(Exception):
@@ -283,7 +304,7 @@ class Slot(_OfCall):
     """
 
     is_heavy = True
-    at_once = HEAVY_THREADS
+    at_once = HEAVY_THREADS  # the most pieces that run at the same time
 
     def __init__(self, lane: Lane, call: QueuedCall) -> None:
         super().__init__(lane, call)
@@ -365,7 +386,7 @@ class SlotPerPiece(_OfCall):
     """Runs small pieces of a call on the event loop, and each other piece in its own slot."""
 
     is_heavy = False
-    at_once = LIGHT_THREADS
+    at_once = LIGHT_THREADS  # the most pieces that run at the same time
 
     async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a piece on the event loop."""
@@ -376,6 +397,10 @@ class SlotPerPiece(_OfCall):
         """Run a piece on a thread of the lane, in its own slot."""
         async with Slot(self._lane, self._call) as slot:
             return await slot.away(function, *args, **kwargs)
+
+
+Runner: TypeAlias = Slot | SlotPerPiece
+"""Runs the pieces of a call: `here` the short ones, `away` on a thread those that take longer."""
 
 
 class Queues:

@@ -14,8 +14,8 @@ import pytest
 from tests.patience import SECONDS
 from vikingd.domain import cancellation
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.wire.call_pools import CallDeadline, Pool
-from vikingd.wire.queues import Lane, Slot
+from vikingd.lanes.call_pools import CallDeadline, Pool
+from vikingd.lanes.queues import Lane, Slot
 
 
 @dataclass

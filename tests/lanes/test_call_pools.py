@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from vikingd.wire.call_pools import CallDeadline, Threads
+from vikingd.lanes.call_pools import CallDeadline, Threads
 
 
 def test_an_iterator_that_ends_in_a_thread_fails_its_call() -> None:

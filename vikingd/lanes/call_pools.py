@@ -1,21 +1,22 @@
-"""Calls of gRPC and the threads that their work runs on."""
+"""Calls of gRPC, the pools of threads for their work, and the waits of a call."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import grpc
 
-from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
+from vikingd.lanes.queues import Deadline, Queues, ending_before
 from vikingd.system.priorities import let_finds_go_first
-from vikingd.wire.queues import Queues
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -165,3 +166,62 @@ async def wait_for_vectors(
             raise DeadlinePassed(
                 "the contexts are written, but not all have their vector yet"
             ) from None
+
+
+async def wait_for_revision(engine: Engine, revision: int, deadline: Deadline) -> None:
+    """Wait until the engine answers from `revision` or a later one.
+
+    Raises:
+        RevisionNotReached: the engine did not reach it within the deadline.
+        StoreAway: the database cannot be reached; another node may have the revision.
+        Stopping: this reader cannot follow its store any more.
+    """
+    if revision <= engine.snapshot.revision:
+        return
+    loop, decided = asyncio.get_running_loop(), asyncio.Event()
+
+    def look() -> None:
+        if revision <= engine.snapshot.revision or engine.is_lost or engine.away:
+            loop.call_soon_threadsafe(decided.set)
+
+    with engine.listening(look), suppress(TimeoutError):
+        look()  # a commit may have come before the listener
+        async with ending_before(deadline):
+            await decided.wait()
+    engine.wait_for_revision(revision, 0)  # raises the reason if the revision is not reached
+
+
+class FutureBridge:
+    """Delivers thread results to the event loop, in batches.
+
+    All results that are done when the loop looks cost one wake-up. A wake-up may make the thread
+    wait for the GIL.
+    """
+
+    def __init__(self) -> None:
+        self._done: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._woken = False
+
+    async def result(self, future: Future[_T]) -> _T:
+        """Wait for a future of another thread, and return its result or raise its error.
+
+        The wait has no time limit. A caller that is cancelled leaves the future running.
+        """
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Future[_T]] = loop.create_future()
+
+        def arrive(done: Future[_T]) -> None:
+            self._done.append((waiter, done))
+            if not self._woken:
+                self._woken = True
+                loop.call_soon_threadsafe(self._deliver)
+
+        future.add_done_callback(arrive)
+        return (await waiter).result()  # asyncio.Future does not take every error
+
+    def _deliver(self) -> None:
+        self._woken = False  # first, so that a result that comes now wakes the loop again
+        while self._done:
+            waiter, done = self._done.popleft()
+            if not waiter.cancelled():
+                waiter.set_result(done)

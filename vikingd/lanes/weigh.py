@@ -1,0 +1,84 @@
+"""The cost of a call: from the request its lane, light or heavy; from the plan its thread.
+
+The lane is chosen before the request is checked, because checks and plans of heavy calls take time,
+too. The event loop makes a light answer itself if that is quicker than to start a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vikingd.pb import memories_pb2, retrieval_pb2
+from vikingd.plan.find_plan import FindPlan
+from vikingd.plan.query_scope import QueryScope
+from vikingd.plan.query_text import questions_of
+from vikingd.plan.retrieve_plan import RetrievePlan
+
+LIGHT_LIMIT = 50
+"""Results that are shown in little more time than a thread takes to start."""
+
+_LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start
+_TEXT = 1000  # characters of a query
+_FILTER_BYTES = 512  # some ten clauses
+_BATCH = 4
+_TOKENS = 10_000
+_RECALLED = 100
+_SESSION_BYTES = 64 << 10
+PAGE = 100
+"""Contexts of a page; a listing of more is heavy."""
+
+
+def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bool:
+    """Return whether a find is heavy."""
+    return (
+        request.limit > LIGHT_LIMIT
+        or request.trace
+        or len(request.query) > _TEXT
+        or (request.HasField("where") and request.where.ByteSize() > _FILTER_BYTES)
+    )
+
+
+def batch(request: retrieval_pb2.BatchFindRequest) -> bool:
+    """Return whether a batch is heavy."""
+    requests = request.requests
+    if len(requests) > _BATCH or any(map(find, requests)):
+        return True
+    return sum(1 if one.vector else len(questions_of(one.query)) for one in requests) > _BATCH
+
+
+def search(request: retrieval_pb2.SearchRequest) -> bool:
+    """Return whether a search is heavy."""
+    return find(request) or request.session.ByteSize() > _SESSION_BYTES
+
+
+def retrieve(request: retrieval_pb2.RetrieveRequest) -> bool:
+    """Return whether a retrieval is heavy."""
+    filters = request.where.ByteSize() + sum(boost.ByteSize() for boost in request.boosts)
+    return request.top_k > LIGHT_LIMIT or len(request.query) > _TEXT or filters > _FILTER_BYTES
+
+
+def recall(request: memories_pb2.RecallRequest) -> bool:
+    """Return whether a recall is heavy."""
+    return request.top_k > _RECALLED or request.max_tokens > _TOKENS or len(request.query) > _TEXT
+
+
+def is_light_find(plans: Sequence[FindPlan]) -> bool:
+    """Return whether the event loop answers the plans of a find itself."""
+    is_short = all(plan.query.limit <= LIGHT_LIMIT for plan in plans)
+    return is_short and _are_light(scope for plan in plans for scope in plan.scopes)
+
+
+def is_light_retrieve(plan: RetrievePlan) -> bool:
+    """Return whether the event loop answers a retrieval itself.
+
+    Boosts by metadata and a long answer take time, too.
+    """
+    query = plan.query
+    if query.top_k > LIGHT_LIMIT or any(boost.where is not None for boost in query.boosts):
+        return False
+    return _are_light(plan.scopes)
+
+
+def _are_light(scopes: Iterable[QueryScope]) -> bool:
+    """Return whether the scores of some scopes take tens of microseconds."""
+    return sum(scope.cost for scope in scopes) <= _LIGHT_TEXTS
