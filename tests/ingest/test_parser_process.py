@@ -13,8 +13,9 @@ import pytest
 
 from tests.ingest.test_code_passages import assert_whole
 from vikingd.ingest import parser_child
+from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.code import parser_process
-from vikingd.ingest.code.outline import outline, signatures
+from vikingd.ingest.code.outline import outline
 from vikingd.ingest.code.parser_process import OUTLINE, ParserProcess
 from vikingd.ingest.passages import split
 
@@ -43,7 +44,7 @@ def test_a_parser_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     assert_whole(ENDLESS, split(ENDLESS, "a.kt"))
     assert before not in _children()
     assert outline(ENDLESS, "a.kt") is None
-    assert signatures(ENDLESS, "a.kt", 200) == ""
+    assert derive_abstract(ENDLESS, "a.kt") == "class A"
     assert [one.name for one in outline(SOURCE, "a.py") or ()] == ["first"]
     parser_process.parser_process.close()
 
@@ -117,5 +118,5 @@ def test_a_fork_has_a_child_of_its_own() -> None:
 
 def test_the_child_reads_all_kinds() -> None:
     """Each kind of request has a reading."""
-    kinds = {parser_process.PASSAGES, parser_process.OUTLINE, parser_process.SIGNATURES}
+    kinds = {parser_process.PASSAGES, parser_process.OUTLINE, parser_process.OPENING}
     assert set(parser_child._READINGS) == kinds

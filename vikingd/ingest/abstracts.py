@@ -8,8 +8,10 @@ from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
+from vikingd.ingest.code.cells import is_notebook
 from vikingd.ingest.code.definition_comments import is_legal
-from vikingd.ingest.code.outline import signatures
+from vikingd.ingest.code.outline import read_signatures
+from vikingd.ingest.code.parser_process import OPENING, Ask, Request, is_parsed, parser_process
 from vikingd.ingest.code.plain_definitions import plain_signatures
 from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, syntax_of
 from vikingd.ingest.first_prose import first_prose, is_prose
@@ -76,14 +78,33 @@ def _stated(content: str) -> str:
     return stated(content, "description", "abstract", "summary")
 
 
-def derive_abstract(content: str, name: str) -> str:
+def derive_abstract(content: str, name: str, ask: Ask = parser_process.ask) -> str:
     """Return the first meaningful paragraph, at most MAX_ABSTRACT characters; or "".
 
     For Markdown this is the first prose about the topic outside of lists and quotations, else all
     paragraphs. For source code it is the docstring or comment at the beginning, else the
-    signatures.
+    signatures. `ask` parses source code.
     """
-    return shorten(_first_paragraph(content, name))
+    return shorten(_first_paragraph(content, name, ask))
+
+
+def opening_requests(content: str, name: str) -> list[Request]:
+    """Return the requests of which `derive_abstract` asks the parser, none or one."""
+    syntax = syntax_of(name, content)
+    if syntax is not Syntax.CODE or _is_html_source(syntax, name) or is_notebook(name):
+        return []
+    return [(OPENING, content, name, MAX_ABSTRACT)] if is_parsed(content, name) else []
+
+
+def read_opening(content: str, name: str, limit: int) -> str:
+    """Return the comment at the beginning of source code, else its signatures, or "".
+
+    Args:
+        content: the text of the file.
+        name: the name of the file.
+        limit: the most characters of the signatures. The parser may take any time.
+    """
+    return _opening_comment(content, name) or read_signatures(content, name, limit)
 
 
 def is_derived(abstract: str, content: str, name: str) -> bool:
@@ -102,13 +123,15 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
     return is_whole or len(abstract) > MAX_ABSTRACT // 4
 
 
-def _first_paragraph(content: str, name: str) -> str:
+def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> str:
     syntax = syntax_of(name, content)
     if _is_html_source(syntax, name):
         return first_prose((text, True) for text in _html_paragraphs(content))
     if syntax is Syntax.CODE:
-        comment = first_comment(content[:_BEGINNING], comment_mark(name))
-        return comment or _definitions(content, name)
+        opening = next((ask(*request) for request in opening_requests(content, name)), None)
+        if opening is None:  # without a parser
+            opening = _opening_comment(content, name)
+        return opening or plain_signatures(content, name, MAX_ABSTRACT)
     if syntax is Syntax.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
@@ -124,8 +147,8 @@ def _first_paragraph(content: str, name: str) -> str:
     return first_prose((text, not _TEMPLATE.search(text)) for text in paragraphs(beginning))
 
 
-def _definitions(content: str, name: str) -> str:
-    return signatures(content, name, MAX_ABSTRACT) or plain_signatures(content, name, MAX_ABSTRACT)
+def _opening_comment(content: str, name: str) -> str:
+    return first_comment(content[:_BEGINNING], comment_mark(name))
 
 
 def plain_paragraphs(text: str, name: str) -> Iterator[tuple[str, bool]]:
