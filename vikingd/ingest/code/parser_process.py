@@ -14,11 +14,11 @@ import select
 import socket
 import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from vikingd.ingest.child_process import start_child
 from vikingd.ingest.code.cells import is_notebook
 from vikingd.ingest.code.components import is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
@@ -153,7 +153,7 @@ class ParserProcess:
                 try:
                     unsent = unsent[link.send(unsent[:_CHUNK], socket.MSG_DONTWAIT) :]
                 except BlockingIOError:
-                    continue
+                    pass  # the buffer has less room than the system said
                 except ConnectionError:
                     unsent = unsent[:0]  # what the child replied before its end is still there
                 if not unsent:
@@ -167,24 +167,8 @@ class ParserProcess:
 
     def _start(self) -> socket.socket:
         if self._link is None:
-            self._link, theirs = socket.socketpair()
-            with theirs:
-                # Its own session, so that Ctrl-C reaches the parent alone.
-                self._child = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        "vikingd.ingest.parser_child",
-                        str(theirs.fileno()),
-                        str(self._seconds),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
+            module, seconds = "vikingd.ingest.parser_child", str(self._seconds)
+            self._child, self._link = start_child(module, seconds)
         return self._link
 
     def _end_was_idle(self) -> bool:
