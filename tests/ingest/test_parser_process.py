@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.ingest.test_code_passages import assert_whole
+from vikingd.answer.deadline import Deadline
 from vikingd.domain.contexts import Draft, Prepared
 from vikingd.ingest import parser_child
 from vikingd.ingest.abstracts import derive_abstract
@@ -26,7 +27,6 @@ from vikingd.ingest.passages import default_passages, split
 from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import is_written
 from vikingd.pb import contexts_pb2
-from vikingd.wire.call_pools import Deadline
 from vikingd.wire.preparing import PutBatch
 
 SOURCE = "def first():\n    return 1\n"
