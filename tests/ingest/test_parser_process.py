@@ -8,15 +8,26 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.ingest.test_code_passages import assert_whole
+from vikingd.domain.contexts import Draft, Prepared
 from vikingd.ingest import parser_child
+from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.code import parser_process
-from vikingd.ingest.code.outline import outline, signatures
+from vikingd.ingest.code.outline import outline
 from vikingd.ingest.code.parser_process import OUTLINE, ParserProcess
-from vikingd.ingest.passages import split
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.passages import default_passages, split
+from vikingd.ingest.prepare import prepare
+from vikingd.ingest.written import is_written
+from vikingd.lanes.queues import Deadline
+from vikingd.pb import contexts_pb2
+from vikingd.wire.preparing import PutBatch
 
 SOURCE = "def first():\n    return 1\n"
 ENDLESS = "class A {\n\tval a = b\n\n\t@T"
@@ -43,9 +54,40 @@ def test_a_parser_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     assert_whole(ENDLESS, split(ENDLESS, "a.kt"))
     assert before not in _children()
     assert outline(ENDLESS, "a.kt") is None
-    assert signatures(ENDLESS, "a.kt", 200) == ""
+    assert derive_abstract(ENDLESS, "a.kt") == "class A"
     assert [one.name for one in outline(SOURCE, "a.py") or ()] == ["first"]
     parser_process.parser_process.close()
+
+
+def test_of_many_files_the_one_that_ends_the_parser_fails_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The files before it and behind it in a put are cut by their syntax."""
+    monkeypatch.setattr(parser_process.parser_process, "_seconds", 0.2)
+    parser_process.parser_process.close()  # the next child has this limit
+    contents = {"a.py": SOURCE, "b.kt": ENDLESS, "c.py": SOURCE.replace("first", "third")}
+    request = contexts_pb2.PutRequest(
+        contexts=[
+            contexts_pb2.ContextInput(uri=f"viking://resources/{name}", content=content)
+            for name, content in contents.items()
+        ]
+    )
+    batch = PutBatch(request, None)
+    while not batch.do_slice(Mock(spec=Deadline)):
+        pass
+    found = [one for one in batch.contexts if isinstance(one, Prepared)]
+    sections = [[text.section for text in one.texts] for one in found]
+    assert sections == [["first"], [""], ["third"]]
+    assert [one.abstract for one in found] == ["def first()", "class A", "def third()"]
+    parser_process.parser_process.close()
+
+
+def test_requests_and_replies_may_be_larger_than_the_buffers() -> None:
+    """Neither process waits for the other one to read."""
+    source = "".join(f"def number_{i}():\n    return {i}\n\n\n" for i in range(2000))
+    requests = [(OUTLINE, f"{source}# {i}\n", "a.py") for i in range(8)]
+    replies = parser_process.parser_process.read(requests)
+    assert [len(reply) for reply in replies] == [2000] * 8
 
 
 def test_a_child_that_is_killed_costs_one_file() -> None:
@@ -117,5 +159,26 @@ def test_a_fork_has_a_child_of_its_own() -> None:
 
 def test_the_child_reads_all_kinds() -> None:
     """Each kind of request has a reading."""
-    kinds = {parser_process.PASSAGES, parser_process.OUTLINE, parser_process.SIGNATURES}
+    kinds = {parser_process.PASSAGES, parser_process.OUTLINE, parser_process.OPENING}
     assert set(parser_child._READINGS) == kinds
+
+
+def test_an_import_leaves_the_parsing_to_the_daemon(tmp_path: Path) -> None:
+    """A file whose context was written with the passages of an older import is unchanged."""
+    (tmp_path / "a.py").write_text(SOURCE)
+    (tmp_path / "b.md").write_text("# A pier\n\nIt is long.\n")
+    parser_process.parser_process.close()
+    found = {
+        draft.uri.rpartition("/")[2]: draft
+        for draft in read_tree(tmp_path, "viking://resources/t")
+        if isinstance(draft, Draft) and not draft.is_directory
+    }
+    assert not _children()
+    draft = found["a.py"]
+    assert draft.passages is None
+    assert found["b.md"].passages
+    assert [text.section for text in prepare(draft).texts] == ["first"]
+    older = replace(draft, passages=default_passages(draft.uri, draft.content))
+    changed = replace(draft, content=SOURCE.replace("first", "other"))
+    assert is_written(draft, older.content_hash(), 0)
+    assert not is_written(changed, older.content_hash(), 0)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TypeAlias
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
 from vikingd.ingest.brief_content import brief
 from vikingd.ingest.code.case_names import case_names
+from vikingd.ingest.code.cells import is_notebook
 from vikingd.ingest.code.definition_comments import is_legal
-from vikingd.ingest.code.outline import signatures
+from vikingd.ingest.code.outline import read_signatures
+from vikingd.ingest.code.parser_process import OPENING, Ask, Request, is_parsed, parser_process
 from vikingd.ingest.code.plain_definitions import plain_signatures
 from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, ending, syntax_of
 from vikingd.ingest.first_prose import first_prose, is_prose
@@ -42,6 +45,8 @@ _HASH = "#/*;-"  # the beginnings of comments
 _END = re.compile(r"[.!?…。！？:：][\"'”’»)\]」』）】》]*\Z")
 _PLAIN = ("", ".txt", ".text")
 _AHEAD = 32  # characters behind a sentence that tell whether it ends
+
+_Signatures: TypeAlias = Callable[[str, str, int], str]
 
 
 def derive_title(content: str, uri: str) -> str:
@@ -89,14 +94,27 @@ def _stated(content: str) -> str:
     return stated(content, "description", "abstract", "summary")
 
 
-def derive_abstract(content: str, name: str) -> str:
+def derive_abstract(content: str, name: str, ask: Ask = parser_process.ask) -> str:
     """Return the first meaningful paragraph, at most MAX_ABSTRACT characters; or "".
 
     For Markdown this is the first prose about the topic outside of lists and quotations, else all
     paragraphs. For source code it is the docstring or comment at the beginning, else the
-    signatures.
+    signatures. `ask` parses source code.
     """
-    return shorten(_first_paragraph(content, name))
+    return shorten(_first_paragraph(content, name, ask))
+
+
+def opening_requests(content: str, name: str) -> list[Request]:
+    """Return the requests of which `derive_abstract` asks the parser, none or one."""
+    syntax = syntax_of(name, content)
+    if syntax is not Syntax.CODE or _is_html_source(syntax, name) or is_notebook(name):
+        return []
+    return [(OPENING, content, name)] if is_parsed(content, name) else []
+
+
+def read_opening(content: str, name: str) -> str:
+    """Return what tells of source code, see `derive_abstract`; the parser may take any time."""
+    return _opening(content, name, read_signatures)
 
 
 def is_derived(abstract: str, content: str, name: str) -> bool:
@@ -115,20 +133,16 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
     return is_whole or len(abstract) > MAX_ABSTRACT // 4
 
 
-def _first_paragraph(content: str, name: str) -> str:
+def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> str:
     syntax = syntax_of(name, content)
     if _is_html_source(syntax, name) or (syntax is Syntax.TEXT and _MARKUP.match(content)):
         told = first_prose((text, True) for text in _html_paragraphs(content))
         if is_prose(told):
             return told
         return brief(content[front_matter(content)[1] :], name, MAX_ABSTRACT, told)
-    is_script = syntax is Syntax.TEXT and content.startswith("#!")
-    if syntax is Syntax.CODE or is_script:
-        mark = "#" if is_script else comment_mark(name)
-        comment = first_comment(content[:_BEGINNING], mark)
-        if is_prose(comment) or _END.search(comment):
-            return comment
-        return "; ".join(filter(None, (comment, _outlined(content, name, mark))))
+    if syntax is Syntax.CODE or _is_script(content, syntax):
+        opening = next((ask(*request) for request in opening_requests(content, name)), None)
+        return _opening(content, name) if opening is None else str(opening)
     if LICENCE_NAME(name):
         return " ".join(paragraphs(content[:_BEGINNING]))
     if syntax is Syntax.MARKDOWN:
@@ -172,11 +186,27 @@ def _with_headings(text: str, title: str) -> str:
     return (f"{prose} {'; '.join(names)}".strip() if len(names) > 1 else prose) or one_line(text)
 
 
-def _outlined(content: str, name: str, mark: str) -> str:
+def _is_script(content: str, syntax: Syntax) -> bool:
+    return syntax is Syntax.TEXT and content.startswith("#!")
+
+
+def _opening(content: str, name: str, signatures: _Signatures | None = None) -> str:
+    """Return the comment at the beginning of source code; without prose, with what the file has.
+
+    `signatures` parses the file; None: it cannot be parsed.
+    """
+    mark = "#" if _is_script(content, syntax_of(name, content)) else comment_mark(name)
+    comment = first_comment(content[:_BEGINNING], mark)
+    if is_prose(comment) or _END.search(comment):
+        return comment
+    return "; ".join(filter(None, (comment, _outlined(content, name, mark, signatures))))
+
+
+def _outlined(content: str, name: str, mark: str, signatures: _Signatures | None) -> str:
     """Return what source code without a first comment has: cases, definitions, or other parts."""
     if cases := case_names(content, name, MAX_ABSTRACT):
         return cases
-    found = signatures(content, name, MAX_ABSTRACT)
+    found = signatures(content, name, MAX_ABSTRACT) if signatures else ""
     found = found or plain_signatures(content, name, MAX_ABSTRACT)
     count = found.count("; ")
     if count > 1 or (": " in found and "main(" not in found) or (count and len(found) >= _FEW):

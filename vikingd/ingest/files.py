@@ -18,6 +18,7 @@ from vikingd.ingest.abstracts import (
     derive_title,
     stated_abstract,
 )
+from vikingd.ingest.code.parser_process import is_source
 from vikingd.ingest.data_heads import head_of
 from vikingd.ingest.file_kinds import KEY, file_kind, without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
@@ -349,7 +350,8 @@ def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[File
     if uris.context_type(uri) is not ContextType.MEMORY:
         metadata = {KEY: kind.value, **metadata}
     title = title or derive_title(content, uri)
-    passages = default_passages(uri, content) or None
+    # The daemon cuts source code as it makes its abstract, so that it is parsed once.
+    passages = None if is_source(content, path.name) else default_passages(uri, content) or None
     draft = _checked(
         Draft(uri, content=content, title=title, metadata=metadata, passages=passages, time=time),
         path,

@@ -9,14 +9,15 @@ import socket
 import sys
 from typing import Any
 
-from vikingd.ingest.code.outline import read_outline, read_signatures
+from vikingd.ingest.abstracts import read_opening
+from vikingd.ingest.code.outline import read_outline
 from vikingd.ingest.code.parser_process import (
     IDLE_SECONDS,
     LENGTH,
     MAX_MEMORY,
+    OPENING,
     OUTLINE,
     PASSAGES,
-    SIGNATURES,
 )
 from vikingd.ingest.passages import read_passages
 from vikingd.system.platform import confine
@@ -73,7 +74,7 @@ def _passages(content: str, name: str, entries: bool) -> list[tuple[str, int, in
 _READINGS: dict[str, Any] = {
     PASSAGES: _passages,
     OUTLINE: read_outline,
-    SIGNATURES: read_signatures,
+    OPENING: read_opening,
 }
 
 if __name__ == "__main__":

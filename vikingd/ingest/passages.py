@@ -26,7 +26,7 @@ from vikingd.ingest.code.cells import cell_parts, is_notebook, is_output
 from vikingd.ingest.code.components import component_parts, is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
 from vikingd.ingest.code.headings import CODE, defined_names
-from vikingd.ingest.code.parser_process import PASSAGES, is_parsed, parser_process
+from vikingd.ingest.code.parser_process import PASSAGES, Ask, Request, is_parsed, parser_process
 from vikingd.ingest.code.parts import Part, joined, parts
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -79,7 +79,9 @@ _CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # neither white space nor ASCII punctuation
 
 
-def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
+def split(
+    content: str, name: str, *, entries: bool = False, ask: Ask = parser_process.ask
+) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
     The name of the file tells its syntax. Markdown, reStructuredText and AsciiDoc are cut by
@@ -94,19 +96,25 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     item, and the others continue it. No items are joined, so the result may have more than
     MAX_PASSAGES.
 
-    Source code is parsed in a child process. Code that exceeds the limits of its parser is cut as
-    code without a grammar.
+    `ask` parses source code, in a child process. Code that exceeds the limits of its parser is cut
+    as code without a grammar.
     """
     if not MEANING.search(content):
         return []
-    if is_parsed(content, name):
-        rows = parser_process.ask(PASSAGES, content, name, entries)
+    for request in _requests(content, name, entries):
+        rows = ask(*request)
         if rows is not None:
             return [
                 Passage(section, start, end, continues=continues)
                 for section, start, end, continues in rows
             ]
     return read_passages(content, name, entries=entries, by_syntax=False)
+
+
+def _requests(content: str, name: str, entries: bool) -> list[Request]:
+    """Return the requests of which `split` asks the parser, none or one."""
+    is_asked = MEANING.search(content) and is_parsed(content, name)
+    return [(PASSAGES, content, name, entries)] if is_asked else []
 
 
 def read_passages(content: str, name: str, *, entries: bool, by_syntax: bool) -> list[Passage]:
@@ -240,13 +248,21 @@ def _defines(pieces: Iterable[Block], name: str) -> bool:
     return is_notebook(name) and any(defined_names(piece.section, name) for piece in pieces)
 
 
-def default_passages(uri: str, content: str) -> tuple[Passage, ...]:
+def default_passages(uri: str, content: str, ask: Ask = parser_process.ask) -> tuple[Passage, ...]:
     """Cut the content of a context as the daemon does when a draft has no passages.
 
     A memory file may have more than MAX_PASSAGES, see `split`.
     """
-    is_memory = uris.context_type(uri) is ContextType.MEMORY
-    return tuple(split(content, uris.name(uri), entries=is_memory))
+    return tuple(split(content, uris.name(uri), entries=_has_entries(uri), ask=ask))
+
+
+def passage_requests(uri: str, content: str) -> list[Request]:
+    """Return the requests of which `default_passages` asks the parser, none or one."""
+    return _requests(content, uris.name(uri), _has_entries(uri))
+
+
+def _has_entries(uri: str) -> bool:
+    return uris.context_type(uri) is ContextType.MEMORY
 
 
 class TokenCount:

@@ -13,9 +13,20 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.spoken_text import without_speaker
 from vikingd.domain.text import script_of, text_to_index
-from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
+from vikingd.ingest.abstracts import (
+    MAX_TITLE_BYTES,
+    derive_abstract,
+    opening_requests,
+    stated_abstract,
+)
+from vikingd.ingest.code.parser_process import Ahead, Ask, Request, parser_process
 from vikingd.ingest.limits import check_metadata, check_text
-from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, default_passages
+from vikingd.ingest.passages import (
+    MAX_PASSAGES,
+    MAX_SECTION_BYTES,
+    default_passages,
+    passage_requests,
+)
 
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
@@ -25,23 +36,24 @@ _MIN_TOGETHER = 1 << 16  # characters that the passages of any content may have 
 MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
 
 
-def prepare(draft: Draft) -> Prepared:
+def prepare(draft: Draft, ask: Ask | None = None) -> Prepared:
     """Make the abstract and the texts of a checked draft.
 
     A directory has one text of its title and abstract, if it has either. A file has such a text
     with ordinal 0, and its passages as 1, 2, ... A file with a derived abstract and one passage has
-    only the passage.
+    only the passage. `ask` parses source code; None: the requests of this draft are sent at once.
     """
+    ask = ask or Ahead(parser_requests(draft)).ask
     if draft.is_directory:
         abstract = draft.abstract
         texts = [head(draft, abstract)] if has_head(draft, abstract, 0, is_derived=True) else []
     else:
         name = uris.name(draft.uri)
         stated = draft.abstract or stated_abstract(draft.content, name)
-        abstract = stated or derive_abstract(draft.content, name)
+        abstract = stated or derive_abstract(draft.content, name, ask)
         passages = draft.passages
         if passages is None:
-            passages = cut(draft)
+            passages = cut(draft, ask)
         texts = list(_pieces(draft, passages))
         if has_head(draft, abstract, len(texts), is_derived=not stated):
             texts.insert(0, head(draft, abstract))
@@ -51,13 +63,24 @@ def prepare(draft: Draft) -> Prepared:
     return Prepared(draft, abstract, tuple(texts), draft.content_hash(), given)
 
 
-def cut(draft: Draft) -> tuple[Passage, ...]:
-    """Cut the content of a draft without passages.
+def parser_requests(draft: Draft) -> list[Request]:
+    """Return the requests of which `prepare` asks the parser of source code, at most two."""
+    if draft.is_directory:
+        return []
+    content, name = draft.content, uris.name(draft.uri)
+    found = [] if draft.passages is not None else passage_requests(draft.uri, content)
+    if not (draft.abstract or stated_abstract(content, name)):
+        found += opening_requests(content, name)
+    return found
+
+
+def cut(draft: Draft, ask: Ask = parser_process.ask) -> tuple[Passage, ...]:
+    """Cut the content of a draft without passages; `ask` parses source code.
 
     Raises:
         InvalidField: a memory file has more memories than a file may have. They are never joined.
     """
-    passages = default_passages(draft.uri, draft.content)
+    passages = default_passages(draft.uri, draft.content, ask)
     if len(passages) > MAX_PASSAGES:
         what = "passages" if any(passage.continues for passage in passages) else "memories"
         raise InvalidField(

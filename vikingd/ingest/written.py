@@ -34,18 +34,22 @@ def is_written(draft: Draft, content_hash: bytes, time: int) -> bool:
     """Return True if a put of the draft would not change a context of this hash and time.
 
     The writer of the context may have left the time and the passages to the daemon, while the
-    draft states them.
+    draft states them; the passages also the other way round.
     """
     draft = replace(draft, metadata=as_sent(draft.metadata), passages=draft.passages or None)
     drafts = [draft, replace(draft, time=None)] if draft.time == time else [draft]
     if any(same.content_hash() == content_hash for same in drafts):
         return True
-    if draft.is_directory or not draft.passages:
+    if draft.is_directory:
         return False
-    plain = (replace(passage, vector=b"", entry=None) for passage in draft.passages)
-    if tuple(plain) != default_passages(draft.uri, draft.content):
-        return False
-    return any(replace(same, passages=None).content_hash() == content_hash for same in drafts)
+    cut = default_passages(draft.uri, draft.content)
+    if draft.passages:
+        plain = (replace(passage, vector=b"", entry=None) for passage in draft.passages)
+        if tuple(plain) != cut:
+            return False
+        cut = ()
+    other = cut or None
+    return any(replace(same, passages=other).content_hash() == content_hash for same in drafts)
 
 
 def _all_given(stored: Context) -> Draft:

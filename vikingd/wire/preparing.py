@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vikingd.domain.contexts import Prepared
+from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import InvalidField, Overloaded
 from vikingd.domain.store_changes import PutRefusal
 from vikingd.ingest import prepare
+from vikingd.ingest.code.parser_process import Ahead, Ask, Request
 from vikingd.ingest.masks import Masked
 from vikingd.lanes.call_pools import CallDeadline, Pool, Threads
 from vikingd.pb import contexts_pb2
@@ -20,6 +22,9 @@ INLINE_SIZE = 4 << 10
 
 SMALL_SIZE = 64 << 10
 """The size of a put up to which it has its own thread and waits for no larger one."""
+
+_AHEAD, _AHEAD_CHARACTERS = 32, 1 << 18
+"""Contexts of a put, and the characters of their contents, that are parsed in one exchange."""
 
 _SLICE = 0.02  # seconds of processor time until another call has its turn
 _RETRY_AFTER = 1.0
@@ -110,6 +115,8 @@ class PutBatch:
 
     def __init__(self, request: contexts_pb2.PutRequest, dimension: int | None) -> None:
         self.contexts: list[Prepared | Masked | PutRefusal] = []
+        self._next: deque[Draft | InvalidField] = deque()  # read, and not yet prepared
+        self._ask: Ask
         self._reader = PutReader(request, dimension)
         self._count = len(request.contexts)
         self._is_partial = request.partial_success
@@ -119,15 +126,38 @@ class PutBatch:
         until = time.thread_time() + _SLICE
         while (i := len(self.contexts)) < self._count:
             deadline.left()
-            self.contexts.append(self._prepared(i))
+            if not self._next:
+                self._read_next()
+            self.contexts.append(self._prepared(i, self._next.popleft()))
             if time.thread_time() >= until:
                 return False
         return True
 
-    def _prepared(self, i: int) -> Prepared | Masked | PutRefusal:
+    def _read_next(self) -> None:
+        """Read the next drafts, and parse their source code in one exchange."""
+        requests: list[Request] = []
+        characters = 0
+        for i in range(len(self.contexts), min(len(self.contexts) + _AHEAD, self._count)):
+            try:
+                draft = self._reader.draft(i)
+            except InvalidField as error:
+                self._next.append(error)  # raised in its turn
+                continue
+            self._next.append(draft)
+            if draft.update_mask is None:
+                requests += prepare.parser_requests(draft)
+            characters += len(draft.content)
+            if characters >= _AHEAD_CHARACTERS:
+                break
+        self._ask = Ahead(requests).ask
+
+    def _prepared(self, i: int, draft: Draft | InvalidField) -> Prepared | Masked | PutRefusal:
         try:
-            draft = self._reader.draft(i)
-            return prepare.prepare(draft) if draft.update_mask is None else Masked.of(draft)
+            if isinstance(draft, InvalidField):
+                raise draft
+            if draft.update_mask is None:
+                return prepare.prepare(draft, self._ask)
+            return Masked.of(draft)
         except InvalidField as error:
             if self._is_partial:
                 return PutRefusal.of(i, error)

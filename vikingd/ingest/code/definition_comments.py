@@ -15,6 +15,8 @@ _DOCSTRING = lazy(r"""\s*[rRuU]?(\"{3}|'{3})(.*?)(?:\1|\Z)""", re.DOTALL)
 _PYTHON = lazy(r"(?>(?:[ \t]*@[^\n]*\n)*)[ \t]*(?:async[ \t]+)?(?:def|class)\b")
 _HEAD_END = lazy(r":[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 _BLOCK = lazy(r"(?:/\*|\{-)(?>(?:(?!\*/|-\}).)*)(?:\*/|-\})[ \t]*\n?\Z", re.DOTALL)
+# A search for a block or an attribute takes long, and this tells at once that there is none.
+_BLOCK_ENDS, _ATTRIBUTE_MARKS = ("*/", "-}"), ("@", "#[", "[")
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
 _MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")
 _TAG = lazy(
@@ -43,8 +45,11 @@ def comment_of(text: str, start: int, mark: str) -> str:
     if end is not None and (found := _DOCSTRING.match(text, end.end())):
         return _first_sentence(found[2])
     above = text[max(start - _ABOVE, 0) : start]
-    above = above[: found.start()] if (found := _ATTRIBUTE.search(above)) else above
-    if found := _BLOCK.search(above):
+    last_line = above.removesuffix("\n").rpartition("\n")[2]
+    if last_line.lstrip(" \t").startswith(_ATTRIBUTE_MARKS):
+        above = above[: found.start()] if (found := _ATTRIBUTE.search(above)) else above
+    ends_with_block = above.removesuffix("\n").rstrip(" \t").endswith(_BLOCK_ENDS)
+    if ends_with_block and (found := _BLOCK.search(above)):
         return _first_sentence(found[0])
     if not mark:
         return ""

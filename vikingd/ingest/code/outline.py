@@ -24,7 +24,7 @@ from vikingd.ingest.code.grammars import (
     language_is_there,
 )
 from vikingd.ingest.code.headings import CODE, SCRIPT
-from vikingd.ingest.code.parser_process import OUTLINE, SIGNATURES, is_parsed, parser_process
+from vikingd.ingest.code.parser_process import OUTLINE, is_parsed, parser_process
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import Syntax, comment_mark, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_SIGNATURE = 160  # characters
-_NEWLINE = 10
+_NEWLINE = re.compile(rb"\n")
 _MAX_DEPTH = 12  # of definitions within definitions
 _MAX_LINES = 65_536  # of markup whose headings are read
 
@@ -133,7 +133,7 @@ def _definitions_of(data: bytes, grammar: Grammar) -> list[Symbol] | None:
     for start, end, root in pieces:
         piece = data[start:end]
         if root is not None:
-            starts = [0, *(at + 1 for at, byte in enumerate(piece) if byte == _NEWLINE)]
+            starts = [0, *(line.end() for line in _NEWLINE.finditer(piece))]
             for one in _symbols(root, grammar, piece, starts, (), 0):
                 lines = one.first_line + before, one.last_line + before
                 found.append(one._replace(first_line=lines[0], last_line=lines[1]))
@@ -203,22 +203,13 @@ def _component(content: str, name: str) -> list[Symbol] | None:
     return found or None
 
 
-def signatures(content: str, name: str, limit: int) -> str:
+def read_signatures(content: str, name: str, limit: int) -> str:
     """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
 
-    Source code is parsed in a child process.
     Those at the top level come first, then those of members, of modules and of constants; public
-    names before others.
-    All have the first sentences of their comments if there is room for all, else the first one that
-    has a comment.
+    names before others. All have the first sentences of their comments if there is room for all,
+    else the first one that has a comment. The parser may take any time.
     """
-    if is_notebook(name) or not is_parsed(content, name):
-        return ""
-    return parser_process.ask(SIGNATURES, content, name, limit) or ""
-
-
-def read_signatures(content: str, name: str, limit: int) -> str:
-    """Return the signatures of a file with source code; its parser may take any time."""
     found: Iterable[Symbol]
     if is_component(name):
         found = (one for one in _component(content, name) or () if one.kind != PART)

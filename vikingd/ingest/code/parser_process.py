@@ -14,10 +14,11 @@ import select
 import socket
 import struct
 import subprocess
-import sys
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
+from vikingd.ingest.child_process import start_child
 from vikingd.ingest.code.cells import is_notebook
 from vikingd.ingest.code.components import is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
@@ -34,11 +35,23 @@ IDLE_SECONDS = 60.0
 LENGTH = struct.Struct(">I")
 """The form of the length before a message, which is JSON."""
 
-PASSAGES, OUTLINE, SIGNATURES = "passages", "outline", "signatures"
+PASSAGES, OUTLINE, OPENING = "passages", "outline", "opening"
 """The kinds of requests."""
+
+Request: TypeAlias = tuple[Any, ...]
+"""A kind, the text of a file, its name, and options: see `ParserProcess.ask`."""
+
+Ask: TypeAlias = Callable[..., Any]
+"""Returns the reply to a request, whose parts are its arguments: see `ParserProcess.ask`."""
 
 _PATIENCE = 60.0  # seconds for a reply on a machine that gives the child no processor time
 _CHUNK = 1 << 16
+
+
+def is_source(content: str, name: str) -> bool:
+    """Return True for a file that has source code of any language."""
+    is_marked = is_notebook(name) or is_component(name, content)
+    return is_marked or syntax_of(name, content) is Syntax.CODE
 
 
 def is_parsed(content: str, name: str) -> bool:
@@ -72,29 +85,39 @@ class ParserProcess:
         self._link: socket.socket | None = None
         self._failed = ("", "")  # the last file whose reading exceeded a limit
 
-    def ask(self, kind: str, content: str, name: str, *options: bool | int) -> Any:
+    def ask(self, kind: str, content: str, name: str, *options: bool) -> Any:
         """Return the reply to a request; None if the parser exceeds a limit or crashes.
 
         Args:
-            kind: PASSAGES, OUTLINE or SIGNATURES.
+            kind: PASSAGES, OUTLINE or OPENING.
             content: the file's text.
             name: the file's name.
-            options: `entries` of PASSAGES; the most characters of SIGNATURES.
+            options: `entries` of PASSAGES.
         """
-        data = json.dumps((kind, content, name, *options)).encode()
+        return self.read([(kind, content, name, *options)])[0]
+
+    def read(self, requests: Sequence[Request]) -> list[Any]:
+        """Return the replies to some requests, which the child gets at once.
+
+        The first request whose file exceeds a limit has None as its reply, which is the last one.
+        The requests behind it have none.
+        """
+        replies: list[Any] = []
         with self._lock:
-            while (name, content) != self._failed:
+            while len(replies) < len(requests):
+                _, content, name, *_ = requests[len(replies)]
+                if (name, content) == self._failed:
+                    return [*replies, None]
                 try:
-                    link = self._start()
-                    link.sendall(LENGTH.pack(len(data)) + data)
-                    return json.loads(_receive(link))
+                    self._exchange(requests, replies)
                 except (TimeoutError, ConnectionError):
                     if not self._end_was_idle():
+                        _, content, name, *_ = requests[len(replies)]
                         self._failed = (name, content)
                 except BaseException:
                     self._end_was_idle()
                     raise
-        return None
+        return replies
 
     def close(self) -> None:
         """End the child, if there is one."""
@@ -110,26 +133,42 @@ class ParserProcess:
             self._child.returncode = 0  # not a child of this process
         self._link = self._child = None
 
+    def _exchange(self, requests: Sequence[Request], replies: list[Any]) -> None:
+        """Send the requests without replies, and add their replies as they come.
+
+        Raises:
+            TimeoutError: none comes within _PATIENCE.
+            ConnectionError: the child ended.
+        """
+        link = self._start()
+        unsent = memoryview(b"".join(map(_message, requests[len(replies) :])))
+        events = select.poll()
+        events.register(link, select.POLLIN | select.POLLOUT)
+        received = bytearray()
+        while len(replies) < len(requests):
+            found = events.poll(_PATIENCE * 1000)
+            if not found:
+                raise TimeoutError
+            if unsent and found[0][1] & select.POLLOUT:
+                try:
+                    unsent = unsent[link.send(unsent[:_CHUNK], socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    pass  # the buffer has less room than the system said
+                except ConnectionError:
+                    unsent = unsent[:0]  # what the child replied before its end is still there
+                if not unsent:
+                    events.modify(link, select.POLLIN)
+            if found[0][1] & ~select.POLLOUT:
+                part = link.recv(_CHUNK)
+                if not part:
+                    raise ConnectionResetError
+                received += part
+                replies += _taken(received)
+
     def _start(self) -> socket.socket:
         if self._link is None:
-            self._link, theirs = socket.socketpair()
-            with theirs:
-                # Its own session, so that Ctrl-C reaches the parent alone.
-                self._child = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        "vikingd.ingest.parser_child",
-                        str(theirs.fileno()),
-                        str(self._seconds),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
+            module, seconds = "vikingd.ingest.parser_child", str(self._seconds)
+            self._child, self._link = start_child(module, seconds)
         return self._link
 
     def _end_was_idle(self) -> bool:
@@ -147,24 +186,34 @@ class ParserProcess:
         return status == 0
 
 
-def _receive(link: socket.socket) -> bytes:
-    """Return the next message.
+def _message(request: Request) -> bytes:
+    data = json.dumps(request).encode()
+    return LENGTH.pack(len(data)) + data
 
-    Raises:
-        TimeoutError: there is none within _PATIENCE.
-        ConnectionError: the child ended.
-    """
-    data, size = bytearray(), LENGTH.size
-    while len(data) < size:
-        if not select.select([link], [], [], _PATIENCE)[0]:
-            raise TimeoutError
-        part = link.recv(_CHUNK)
-        if not part:
-            raise ConnectionResetError
-        data += part
-        if size == LENGTH.size and len(data) >= size:
-            size += LENGTH.unpack(data[:size])[0]
-    return bytes(data[LENGTH.size :])
+
+def _taken(received: bytearray) -> Iterator[Any]:
+    """Take the whole replies from the beginning of what was received."""
+    while len(received) >= LENGTH.size:
+        end = LENGTH.size + LENGTH.unpack_from(received)[0]
+        if len(received) < end:
+            return
+        reply = bytes(received[LENGTH.size : end])
+        del received[:end]
+        yield json.loads(reply)
+
+
+class Ahead:
+    """The replies to requests that were sent at once, for readings that ask one by one."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        replies = parser_process.read(requests) if requests else []
+        self._replies = dict(zip(requests, replies, strict=False))
+
+    def ask(self, *request: Any) -> Any:
+        """Return the reply to a request, see `ParserProcess.ask`; one without a reply is sent."""
+        if request in self._replies:
+            return self._replies.pop(request)
+        return parser_process.ask(*request)
 
 
 parser_process = ParserProcess()

@@ -8,12 +8,12 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from vikingd.ingest.child_process import start_child
 from vikingd.ingest.formats.document import LENGTH, Document, Failed
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES
 
@@ -104,19 +104,8 @@ class Documents:
     def _start(self) -> socket.socket:
         """Return the link to the child, which is started if there is none."""
         if self._link is None:
-            self._link, theirs = socket.socketpair()
-            with theirs:
-                module = "vikingd.ingest.formats.child"
-                handle, memory = str(theirs.fileno()), str(self._limits.memory)
-                # Its own session, so that Ctrl-C reaches the parent alone.
-                self._child = subprocess.Popen(
-                    [sys.executable, "-P", "-m", module, handle, memory],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
+            module, memory = "vikingd.ingest.formats.child", str(self._limits.memory)
+            self._child, self._link = start_child(module, memory)
         return self._link
 
     def _receive(self, link: socket.socket) -> dict[str, Any]:
