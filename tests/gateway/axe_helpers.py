@@ -13,10 +13,16 @@ from tests.gateway.node_helpers import packages
 _SERIOUS = ("serious", "critical")
 
 
-def serious_faults(page: Page) -> list[str]:
-    """Return what axe-core finds serious or critical in a page as it is now, one line each."""
+def serious_faults(page: Page, *within: str) -> list[str]:
+    """Return what axe-core finds serious or critical in a page as it is now, one line each.
+
+    `within` are selectors of the parts to look at, if not at all: a long page takes many seconds.
+    """
     page.evaluate(_source())  # unlike an added script, it is not refused by the security policy
-    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    place = {"include": [[one] for one in within]} if within else None
+    found: dict[str, Any] = page.evaluate(
+        "place => axe.run(place ?? document, {resultTypes: ['violations']})", place
+    )
     assert found["passes"], "axe-core has checked nothing"
     return [
         f"{fault['impact']}: {fault['id']}: {fault['help']}: {node['target']}: {node['html'][:200]}"

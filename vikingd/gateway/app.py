@@ -87,7 +87,7 @@ def _routes(
         _route("/v1/backup", POST=rest.backup),
         _route("/v1/openapi.json", GET=docs.openapi),
         _route("/v1/docs", GET=docs.page),
-        _route("/v1/docs.css", GET=docs.style),
+        *(_route(path, GET=docs.file) for path in docs.FILES),
         _route(
             f"{PREFIX}{{path:path}}", GET=contexts.get, PUT=contexts.put, DELETE=contexts.delete
         ),
