@@ -49,7 +49,8 @@ def started(code: str, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 def options_of(store: Path) -> list[str]:
     """Return the options of a daemon on a free port."""
-    return serve(store, "--provider", "none")[3:]
+    options: list[str] = serve(store, "--provider", "none")[3:]
+    return options
 
 
 @pytest.mark.parametrize("command", ["gateway", "serve"])

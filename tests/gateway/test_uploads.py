@@ -236,6 +236,10 @@ def test_an_upload_has_the_rights_of_its_key(guarded: Keys) -> None:
         for none in ({}, {"authorization": "Bearer vk_none"}):
             reply = upload(gateway, "resources/up/tea.md", body, **none)
             assert (reply.status_code, reason(reply)) == (401, "UNAUTHENTICATED")
+    # A large body is not even read.
+    head = f"PUT /v1/files/resources/up/tea.md HTTP/1.1\nhost: {gateway.host}\n"
+    head += "content-length: 1000000\nauthorization: Bearer vk_none"
+    assert gateway.raw(head)[0] == 401
     operator = {"authorization": f"Bearer {guarded.operator}"}
     for path, key in (("up", guarded.reader), ("other", guarded.writer)):
         reply = upload(gateway, f"resources/{path}/tea.md", b"# Tea", authorization=f"Bearer {key}")
