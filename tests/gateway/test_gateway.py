@@ -14,7 +14,7 @@ from tests.gateway.gateway_helpers import NOTE, Gateway, reason
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.gateway import json_form, schemas
-from vikingd.gateway.openapi import description, examples
+from vikingd.gateway.openapi import description, examples, further_examples
 from vikingd.gateway.rpcs import RPCS
 from vikingd.pb.contexts_pb2 import GetResponse
 from vikingd.store.sqlite.backup import restore_into
@@ -225,18 +225,26 @@ def _values(described: Any, about: dict[str, Any]) -> Iterator[Any]:
         yield values.get(about["type"], {"a": [1, None, {"b": "c"}]})
 
 
-def test_the_page_of_the_description_has_no_scripts(gateway: Gateway) -> None:
-    """The page names each path and each message, and needs its own style alone."""
+def test_the_page_of_the_description_names_all(gateway: Gateway) -> None:
+    """The page has each path and each message, and needs its own style and script alone."""
     page = gateway.get("/v1/docs")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     for path in description()["paths"]:
         assert path in page.text
     for name in description()["components"]["schemas"]:
-        assert f'id="{name}"' in page.text
-    assert "<script" not in page.text
+        assert page.text.count(f'id="{name}"') == 1, name
+    assert page.text.count("<script") == 1
     assert "style=" not in page.text
-    style = gateway.get("/v1/docs.css")
-    assert style.headers["content-type"] == "text/css; charset=utf-8"
+    for name, kind in (("docs.css", "text/css"), ("docs.js", "text/javascript")):
+        assert f'"/v1/{name}"' in page.text
+        assert gateway.get(f"/v1/{name}").headers["content-type"] == f"{kind}; charset=utf-8"
+
+
+def test_each_further_example_is_a_request() -> None:
+    """An example that cannot succeed anywhere has the fields of its request all the same."""
+    assert examples().keys() | further_examples().keys() == RPCS.keys()
+    for name, request in further_examples().items():
+        json_form.fill(RPCS[name].request(), request)
 
 
 def test_responses_have_the_headers_of_safety(gateway: Gateway) -> None:

@@ -9,7 +9,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -20,14 +19,13 @@ import httpx
 import pytest
 
 from tests.access.tls_helpers import Authority
-from tests.commands import VIKINGD, serve, serve_only
+from tests.commands import VIKINGD, serve_only
 from tests.daemons import start
 from tests.gateway.gateway_helpers import Gateway, gateway_of, response
 from tests.metrics_helpers import Daemon, running
 from tests.patience import eventually
 from vikingd import __version__
 from vikingd.config import ConfigError, load
-from vikingd.system.installing import install_command
 
 SHORT = "from vikingd.gateway import connections\nconnections.SECONDS = 0.5"
 FIND = "/v1/find?q=a"
@@ -352,40 +350,6 @@ def test_settings_that_cannot_be_used_are_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("VIKINGD_TLS__KEY", "/key.pem")
     gateway = load(Path(os.devnull)).settings.gateway
     assert (gateway.hosts, gateway.listen) == (("a.example", "[::1]"), "https://127.0.0.1:1")
-
-
-@pytest.mark.deep_after(1)
-@pytest.mark.parametrize("command", ["gateway", "serve"])
-def test_missing_packages_are_told(command: str, tmp_path: Path) -> None:
-    """Without the extra, one line says how to install it."""
-    hidden = tmp_path / "hide.py"
-    hidden.write_text(
-        "import sys\n"
-        "class Hidden:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] in ('starlette', 'uvicorn'):\n"
-        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
-        "import importlib.util\n"
-        "found = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name: None if name == 'starlette' else found(name)\n"
-        "sys.meta_path.insert(0, Hidden())\n"
-        "from vikingd.daemon.server import main\nmain()\n"
-    )
-    options = ["gateway"]
-    if command == "serve":
-        options = [*serve(tmp_path / "store", "--provider", "none", "--gateway", "127.0.0.1:0")[3:]]
-    done = subprocess.run(
-        [sys.executable, hidden, *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    assert done.returncode != 0
-    assert install_command("gateway") in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 class Both:

@@ -30,6 +30,17 @@ _GRACE = 5.5  # seconds for the end; the gateway itself takes five for running r
 _log = structlog.stdlib.get_logger("vikingd")
 
 
+def missing_package() -> str:
+    """Return the name of a package that the gateway lacks; "" if it lacks none."""
+    return next((name for name in _PACKAGES if importlib.util.find_spec(name) is None), "")
+
+
+def way_to_the_page() -> str:
+    """Return how a daemon without a gateway gets the browser page, as one line."""
+    start = "start with --gateway 127.0.0.1:7717"
+    return f"{install_command('gateway')}, then {start}" if missing_package() else start
+
+
 class GatewayProcess:
     """The gateway in a child process, which is started again if it dies.
 
@@ -42,11 +53,10 @@ class GatewayProcess:
     """
 
     def __init__(self, settings: Settings) -> None:
-        for name in _PACKAGES:
-            if importlib.util.find_spec(name) is None:
-                raise ConfigError(
-                    f"{name} is not installed; install it with: {install_command('gateway')}"
-                )
+        if name := missing_package():
+            raise ConfigError(
+                f"{name} is not installed; install it with: {install_command('gateway')}"
+            )
         address, tls = settings.gateway.address, settings.tls
         if address.tls:
             with usable("tls"):

@@ -26,7 +26,7 @@ from vikingd.answer.search_answer import Models
 from vikingd.config import ConfigError, Settings, usable
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
-from vikingd.daemon.gateway_process import GatewayProcess
+from vikingd.daemon.gateway_process import GatewayProcess, way_to_the_page
 from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.idle_stop import IdleStop
@@ -255,6 +255,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         say(f"vikingd {__version__} serving on {address}")
     if parts.gateway is not None:
         parts.gateway.start(bound)
+    else:
+        _log.info("no browser page", way=way_to_the_page())
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     if settings.stop_when_idle:

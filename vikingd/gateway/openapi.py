@@ -17,6 +17,9 @@ from vikingd.gateway.rpcs import RPCS, Rpc
 
 Part = dict[str, Any]
 
+READS = "x-reads-only"
+"""The key of an operation that says if it changes nothing."""
+
 _COMMON: Final[list[Part]] = [
     {"$ref": "#/components/parameters/timeout"},
     {"$ref": "#/components/parameters/tenant"},
@@ -35,6 +38,12 @@ def _own() -> Part:
 def examples() -> Part:
     """Return an example request of each RPC; all succeed in this order on an empty daemon."""
     found: Part = _own()["examples"]
+    return found
+
+
+def further_examples() -> Part:
+    """Return an example request of each other RPC; it has ids and names that may not exist."""
+    found: Part = _own()["further_examples"]
     return found
 
 
@@ -61,9 +70,8 @@ def description() -> Part:
 
 def _post(rpc: Rpc) -> Part:
     request, reply = rpc.descriptor.input_type, rpc.descriptor.output_type
-    content: Part = {"schema": schemas.reference(request)}
-    if rpc.name in examples():
-        content["example"] = examples()[rpc.name]
+    example = (examples() | further_examples())[rpc.name]
+    content: Part = {"schema": schemas.reference(request), "example": example}
     answer = _json(schemas.reference(reply), schemas.COMMENTS[reply.full_name])
     if rpc.streams:
         answer = {
@@ -82,7 +90,7 @@ def _get(rpc: Rpc) -> Part:
     reply = rpc.descriptor.output_type
     return {
         **_about(rpc, f"{rpc.name}_by_query"),
-        "parameters": [*_COMMON, *_parameters(rpc.descriptor.input_type)],
+        "parameters": [*_COMMON, *_parameters(rpc.descriptor.input_type, examples()[rpc.name])],
         "responses": {
             "200": _json(schemas.reference(reply), schemas.COMMENTS[reply.full_name]),
             "default": _ERROR,
@@ -90,8 +98,8 @@ def _get(rpc: Rpc) -> Part:
     }
 
 
-def _parameters(message: Descriptor) -> list[Part]:
-    """Return the scalar fields of a message as parameters of a URL."""
+def _parameters(message: Descriptor, example: Part) -> list[Part]:
+    """Return the scalar fields of a message as parameters of a URL, with their examples."""
     short = {name: alias for alias, name in ALIASES.items()}
     found = []
     for field in message.fields:
@@ -99,13 +107,17 @@ def _parameters(message: Descriptor) -> list[Part]:
             schema = schemas.of_field(field)
             about = schema.pop("description", "")
             name = short.get(field.name, field.json_name)
-            found.append({"name": name, "in": "query", "description": about, "schema": schema})
+            one = {"name": name, "in": "query", "description": about, "schema": schema}
+            if field.json_name in example:
+                one["example"] = example[field.json_name]
+            found.append(one)
     return found
 
 
 def _about(rpc: Rpc, operation: str) -> Part:
     return {
         "operationId": operation,
+        READS: rpc.name in _own()["reading"],
         "tags": [rpc.descriptor.containing_service.name],
         "summary": schemas.COMMENTS[rpc.descriptor.full_name],
         "description": schemas.COMMENTS[rpc.descriptor.input_type.full_name],
