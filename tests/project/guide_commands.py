@@ -141,6 +141,8 @@ CTL: dict[str, str] = {
         "vikingctl export viking://user/memories --to written.jsonl"
     ),
     "vikingctl put URI": "vikingctl put viking://resources/a.md --content Assam",
+    "vikingctl help": SAME,
+    "vikingctl help options": SAME,
     "vikingctl get URI": "vikingctl get {tea}",
     "vikingctl get URI --lines 12:40": "vikingctl get {tea} --lines 1:40",
     "vikingctl ls URI": "vikingctl ls viking://resources",

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections import UserDict
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
@@ -13,16 +14,20 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import vikingd
+from vikingd.ctl.command_help import Command, Group, summary
 from vikingd.ctl.command_session import (
+    INTERRUPTED,
+    OTHER,
     OTHER_OF_SEARCH,
     USAGE,
     connected,
     escape_what_cannot_be_encoded,
+    tell_error,
 )
+from vikingd.ctl.command_summaries import SUMMARIES
 from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.shell_completion import prepare_completion
-from vikingd.daemon.command_groups import PlainGroup
 from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
@@ -50,6 +55,7 @@ _PLACES = {
     "hook": _Place(_START, "hook_help.hook"),
     "agents": _Place(_START, "agent_commands.app"),
     "completion": _Place(_START, "shell_completion.completion"),
+    "help": _Place(_START, "help_topics.help_"),
     "find": _Place(_ASK, "reading.find", _URIS),
     "search": _Place(_ASK, "reading.search", _URIS),
     "retrieve": _Place(_ASK, "passage_commands.retrieve", _URIS),
@@ -101,29 +107,40 @@ def _load(name: str, place: _Place) -> Any:
     """Import the module of a command, and return the command."""
     module, attribute = place.name.split(".")
     found = getattr(import_module(f"vikingd.ctl.{module}"), attribute)
-    made = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    made = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
-        made.add_typer(found, name=name, rich_help_panel=place.panel)
+        made.add_typer(found, name=name)
     else:
         run = found if place.connected is None else connected(found, **place.connected)
-        made.command(name, rich_help_panel=place.panel)(run)
+        made.command(name, cls=Command)(run)
     return typer.main.get_group(made).commands[name]
 
 
-class _Group(PlainGroup):
+class _Group(Group):
     """The group of all commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _Commands(_PLACES)
 
+    def sections(self, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Yield the parts of the list; the modules of the commands are not loaded."""
+        for title in dict.fromkeys(place.panel for place in _PLACES.values()):
+            yield (
+                title,
+                [
+                    (name, SUMMARIES.get(name) or summary(self.get_command(ctx, name)))
+                    for name, place in _PLACES.items()
+                    if place.panel == title
+                ],
+            )
+
 
 app = typer.Typer(
     name="vikingctl",
     cls=_Group,
-    no_args_is_help=True,
     add_completion=False,  # `vikingctl completion` shows the script
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -145,11 +162,7 @@ def _common(
     ] = False,
     **given: Any,
 ) -> None:
-    """Call a vikingd daemon: import a tree, search it, maintain it.
-
-    Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found, 5 the key
-    is missing or lacks a right, 130 interrupted. Of grep and glob: 1 nothing matches, 6 failed.
-    """
+    """Call a vikingd daemon: import a tree, search it, maintain it."""
     ctx.obj = Common(**given)
 
 
@@ -169,21 +182,52 @@ def _wants_structure(arguments: list[str]) -> bool:
 
 
 def main() -> None:
-    """Runs the command line and exits."""
+    """Run the command line and exit; the end of a reader of stdout ends it with 0."""
     escape_what_cannot_be_encoded()
     # Otherwise gRPC logs failed handshakes, which the error explains.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     prepare_completion()
-    if not _wants_structure(sys.argv[1:]):
-        app()
     try:
-        sys.exit(app(standalone_mode=False))
-    except typer.Abort:
-        sys.exit(1)
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _has_lost_reader():
+            raise
+        code = 0
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command, and return its exit code."""
+    try:
+        return app(prog_name="vikingctl", standalone_mode=False) or 0
+    except typer.Abort as error:  # the end of stdin, or with an older typer Ctrl-C
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else OTHER
     except _UsageError as error:
-        report = {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}
+        _tell_usage(error)
+        return USAGE
+
+
+def _tell_usage(error: Any) -> None:
+    message = error.format_message()
+    if _wants_structure(sys.argv[1:]):
+        report = {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message}
         print(escaped_json(json.dumps(report, ensure_ascii=False)), file=sys.stderr)
-        sys.exit(USAGE)
+        return
+    path = error.ctx.command_path if error.ctx is not None else "vikingctl"
+    tell_error(message, f"{path} --help shows what it takes")
+
+
+def _has_lost_reader() -> bool:
+    """Return whether nobody reads stdout or stderr any more; what waits for it is dropped."""
+    is_lost = False
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            is_lost = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return is_lost
 
 
 if __name__ == "__main__":
