@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections import UserDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
@@ -103,6 +105,14 @@ class _Commands(UserDict[str, Any]):
         return command
 
 
+@contextmanager
+def _broken_pipes_told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _PipeBroken from error
+
+
 def _load(name: str, place: _Place) -> Any:
     """Import the module of a command, and return the command."""
     module, attribute = place.name.split(".")
@@ -116,12 +126,26 @@ def _load(name: str, place: _Place) -> Any:
     return typer.main.get_group(made).commands[name]
 
 
+class _PipeBroken(Exception):
+    """A pipe without a reader; typer would end with 1 for a BrokenPipeError."""
+
+
 class _Group(Group):
     """The group of all commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _Commands(_PLACES)
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """Parse the options before the command."""
+        with _broken_pipes_told():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the options of the command, and run it."""
+        with _broken_pipes_told():
+            return super().invoke(ctx)
 
     def sections(self, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         """Yield the parts of the list; the modules of the commands are not loaded."""
@@ -190,7 +214,7 @@ def main() -> None:
     try:
         code = _run()
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (_PipeBroken, BrokenPipeError):
         if not _has_lost_reader():
             raise
         code = 0
@@ -221,12 +245,12 @@ def _tell_usage(error: Any) -> None:
 def _has_lost_reader() -> bool:
     """Return whether nobody reads stdout or stderr any more; what waits for it is dropped."""
     is_lost = False
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
+    for number in (1, 2):
+        ends = select.poll()
+        ends.register(number, 0)  # the ends of a pipe are told without being asked for
+        if any(events & (select.POLLERR | select.POLLHUP) for _, events in ends.poll(0)):
             is_lost = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     return is_lost
 
 

@@ -53,12 +53,12 @@ def _run(module: str, *, raises: bool) -> None:
         raises: Ctrl-C raises KeyboardInterrupt once the module is loaded; else only where the
             module wants it.
     """
-    open_closed()
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # otherwise a shell ignores it
         # An import might wrap or swallow an exception.
         signal.signal(signal.SIGINT, _quit)
+    open_closed()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
     main = importlib.import_module(module).main
     if raises:
         signal.signal(signal.SIGINT, before)
