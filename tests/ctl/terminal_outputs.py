@@ -1,7 +1,7 @@
 """The output of commands of vikingctl in a pipe and on terminals of three widths, kept in files.
 
-`python -m tests.ctl.terminal_outputs` writes the files again. Times, durations, paths, ids and
-sizes of files are masked, since they differ from run to run.
+`python -m tests.ctl.terminal_outputs [DIRECTORY]` writes the files again. Times, durations, paths
+and sizes of files are masked, since they differ from run to run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import shlex
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -188,9 +189,9 @@ def filled() -> Iterator[tuple[str, Path]]:
             session.unlink()
 
 
-def path_of(width: int) -> Path:
+def path_of(width: int, directory: Path = KEPT) -> Path:
     """Return the file with the outputs of a width."""
-    return KEPT / ("pipe.txt" if width == PIPE else f"{width}-columns.txt")
+    return directory / ("pipe.txt" if width == PIPE else f"{width}-columns.txt")
 
 
 def kept(width: int) -> dict[str, str]:
@@ -199,14 +200,14 @@ def kept(width: int) -> dict[str, str]:
     return {part.partition("\n")[0][len("$ vikingctl ") :]: part.rstrip("\n") for part in parts[1:]}
 
 
-def main() -> None:
+def main(directory: Path = KEPT) -> None:
     """Write all files again."""
-    KEPT.mkdir(exist_ok=True)
+    directory.mkdir(exist_ok=True)
     with filled() as (address, session):
         for width in WIDTHS:
             shown = [printed(one, width, address, session).kept(one) for one in (*QUICK, *DEEP)]
-            path_of(width).write_text("\n".join(shown))
+            path_of(width, directory).write_text("\n".join(shown))
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(Path, sys.argv[1:2]))

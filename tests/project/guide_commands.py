@@ -274,6 +274,7 @@ DEEP: dict[str, str] = {
         "python -m tests.kept_replies record {work}/kept --only sqlite && "
         "python -m tests.kept_replies compare {work}/kept --only sqlite"
     ),
+    "python -m tests.ctl.terminal_outputs": "{} {work}/outputs",
     "python make_mem0.py mem0.json": (
         "cd {work} && python {root}/tests/ingest/migrations/make_mem0.py mem0.json"
     ),
