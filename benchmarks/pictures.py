@@ -122,7 +122,7 @@ def shoot(page: Page, url: str, question: str, file: Path) -> None:
 
 def trace(address: str) -> str:
     """Ask the demo tree and draw the trace of the answer as a terminal shows it."""
-    shown = _vikingctl(address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace")
+    shown = _vikingctl(address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace=full")
     console = Console(record=True, width=_COLUMNS, file=io.StringIO())
     console.print(Text.from_ansi(shown))
     drawn = console.export_svg(

@@ -81,6 +81,7 @@ CTL: dict[str, str] = {
     ),
     "vikingctl find": "vikingctl find tea",
     "vikingctl find ... --trace": "vikingctl find tea --trace",
+    "vikingctl find ... --trace=full": "vikingctl find tea --trace=full",
     "vikingctl find QUERY": "vikingctl find tea",
     'vikingctl search "..." --session FILE --trace': (
         'vikingctl search "tea" --session session.json --trace'
