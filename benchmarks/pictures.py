@@ -11,12 +11,14 @@ import ast
 import html
 import io
 import os
+import pty
 import re
 import subprocess
 import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import quote
@@ -122,11 +124,13 @@ def shoot(page: Page, url: str, question: str, file: Path) -> None:
 
 def trace(address: str) -> str:
     """Ask the demo tree and draw the trace of the answer as a terminal shows it."""
-    shown = _vikingctl(address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace")
+    shown = _vikingctl(
+        address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace=full"
+    )
     console = Console(record=True, width=_COLUMNS, file=io.StringIO())
     console.print(Text.from_ansi(shown))
     drawn = console.export_svg(
-        title=f'vikingctl find "{_QUESTION}" --target {_TARGET} --trace', unique_id="trace"
+        title=f'vikingctl find "{_QUESTION}" --target {_TARGET} --trace=full', unique_id="trace"
     )
     # The fonts of the reader's machine; a picture loads nothing from elsewhere.
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
@@ -134,14 +138,22 @@ def trace(address: str) -> str:
 
 
 def _vikingctl(address: str, *arguments: str) -> str:
-    done = subprocess.run(
+    """Return what a command prints on a terminal with colours."""
+    ours, theirs = pty.openpty()
+    run = subprocess.Popen(
         [sys.executable, "-m", "vikingd.ctl.main", "--address", address, *arguments],
-        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS)},
-        capture_output=True,
-        text=True,
-        check=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(_COLUMNS)},
+        stdout=theirs,
     )
-    return done.stdout
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # a read at the end of a terminal fails
+        while some := os.read(ours, 1 << 16):
+            shown += some
+    os.close(ours)
+    if run.wait():
+        raise RuntimeError(f"vikingctl ended with {run.returncode}")
+    return shown.decode().replace("\r\n", "\n")
 
 
 if __name__ == "__main__":

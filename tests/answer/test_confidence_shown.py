@@ -39,12 +39,11 @@ def ctl(house: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("command", ["find", "search", "retrieve"])
 def test_vikingctl_says_in_words_that_nothing_is_about_it(ctl: Ctl, command: str) -> None:
     """The results of nonsense stay, with a line that tells what they are worth."""
-    code, out, _ = ctl(command, NONSENSE)
+    code, out, err = ctl(command, NONSENSE)
     assert code == 0
     assert "viking://" in out
-    assert "nothing here is about this (confidence 0.0" in out
-    _, out, _ = ctl(command, ABOUT)
-    assert "nothing here" not in out
+    assert "nothing here is about this (confidence 0.0" in err
+    assert "nothing here" not in ctl(command, ABOUT)[2]
     code, out, _ = ctl(command, NONSENSE, "--json")
     confidence = json.loads(out)["confidence"]
     assert confidence["strength"] == "STRENGTH_NOTHING"
@@ -53,11 +52,10 @@ def test_vikingctl_says_in_words_that_nothing_is_about_it(ctl: Ctl, command: str
 
 def test_vikingctl_leaves_out_what_is_not_known(ctl: Ctl) -> None:
     """Recall and context say how many they left out, and how to see them."""
-    code, out, _ = ctl("recall", NEVER_SAID, "--no-touch")
-    assert code == 0
-    assert "nothing is known about that" in out
-    assert "--floor 0" in out
-    assert "viking://" not in out
+    code, out, err = ctl("recall", NEVER_SAID, "--no-touch")
+    assert (code, out) == (0, "")
+    assert "nothing is known about that" in err
+    assert "--floor 0" in err
     _, out, _ = ctl("recall", NEVER_SAID, "--no-touch", "--floor", "0")
     assert "viking://" in out
     code, out, err = ctl("context", NONSENSE)

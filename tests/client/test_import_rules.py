@@ -64,7 +64,7 @@ def test_what_is_left_out_is_told_and_never_deleted(
     given = "import", str(code), TOP, "--delete", "--exclude", "*.tmp", "--exclude", "c.py"
     before = stored(client)
     done, out, err = ctl(*given, "--dry-run")
-    assert f"delete {TOP}/a.md\n" in out
+    assert f"delete\t{TOP}/a.md\n" in out
     assert "src/d.tmp" not in out
     told = (
         "left out now, and still stored (`vikingctl rm -r URI` removes it): "

@@ -47,13 +47,14 @@ def test_a_context_is_written_read_and_removed(ctl: Ctl) -> None:
     assert (code, out.startswith(f"created {tea} at revision ")) == (0, True)
     assert ctl("put", tea, *options)[1].startswith("unchanged")
     ctl("put", "viking://resources/notes", "--directory", "--abstract", "What I drink.")
-    code, out, _ = ctl("get", tea)
+    code, out, _ = ctl("get", tea, "--details")
     assert (code, "Tea" in out, "year" in out, "19 characters" in out) == (0, True, True, True)
-    assert ctl("get", tea, "--content")[1] == "Oolong: 90 degrees."
+    assert ctl("get", tea)[1] == ctl("get", tea, "--content")[1] == "Oolong: 90 degrees."
+    assert ctl("get", "viking://resources/notes")[1].startswith("tea.md\t")
     assert "tea.md" in ctl("ls", "viking://resources/notes")[1]
     assert "What I drink." in ctl("tree", "--depth", "2")[1]
     assert ctl("link", tea, "viking://resources/notes", "--reason", "part")[0] == 0
-    assert "part" in ctl("get", tea)[1]
+    assert "\tpart\n" in ctl("get", tea, "--details")[1]
     assert ctl("unlink", tea, "viking://resources/notes")[0] == 0
     assert "moved 2 contexts" in ctl("mv", "viking://resources/notes", "viking://resources/n")[1]
     assert "removed 2 contexts" in ctl("rm", "-r", "--yes", "viking://resources/n")[1]
@@ -126,10 +127,9 @@ def test_get_shows_metadata_as_they_were_given(ctl: Ctl) -> None:
     """Texts are shown as they are, numbers, lists and objects as JSON."""
     metadata = {"year": 2024, "tags": ["a", "茶"], "by": {"name": "Ada"}, "to": "Lyon"}
     ctl("put", "viking://resources/tea.md", "--content", "x", "--metadata", json.dumps(metadata))
-    shown = ctl("get", "viking://resources/tea.md")[1]
-    rows = dict(line.split(None, 1) for line in shown.split("metadata\n")[1].splitlines() if line)
-    found = {key: value.strip() for key, value in rows.items()}
-    assert found == {
+    shown = ctl("get", "viking://resources/tea.md", "--details")[1]
+    rows = dict(line.split("\t") for line in shown.splitlines())
+    assert {key[9:]: value for key, value in rows.items() if key.startswith("metadata ")} == {
         "year": "2024",
         "tags": '["a", "茶"]',
         "by": '{"name": "Ada"}',
@@ -141,13 +141,27 @@ def test_get_shows_metadata_as_they_were_given(ctl: Ctl) -> None:
 def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
     """The find command prints URIs and a footer; --trace and --timings add details."""
     ctl("put", "viking://resources/tea.md", "--content", "oolong")
-    out = ctl("find", "oolong")[1]
-    assert "viking://resources/tea.md" in out
-    assert "1 result · revision" in out
-    assert "smoothed" not in out
-    assert "·dense" in ctl("find", "oolong", "--trace")[1]
+    code, out, err = ctl("find", "oolong")
+    assert (code, out) == (0, f"{out[:5]}\tresource\tviking://resources/tea.md\t1\toolong\t\n")
+    assert "1 result · revision" in err
+    assert "·dense" in ctl("find", "oolong", "--trace=full")[1]
+    folded = ctl("find", "--trace", "oolong")[1]
+    assert folded.startswith(out)
+    assert ("which alone makes" in folded, "·dense" in folded) == (True, False)
+    assert "--trace=full" in ctl("find", "oolong", "--trace=all")[2]
     assert "score " in ctl("find", "oolong", "--timings")[1].splitlines()[-1]
-    assert ctl("find", "nothing of that kind")[1].startswith("0 results")
+    assert "vikingctl import" not in ctl("find", "nothing of that kind")[2]
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("command", ["find", "search", "retrieve", "context"])
+def test_an_empty_store_tells_how_to_import(ctl: Ctl, command: str) -> None:
+    """A search in a store without files names the command that brings files in."""
+    code, out, err = ctl(
+        command, "oolong", *(["--mode", "keyword"] if command == "retrieve" else [])
+    )
+    assert (code, out, "vikingctl import" in err) == (0, "", True)
+    assert "vikingctl import" not in ctl(command, "oolong", "-q")[2]
 
 
 @pytest.mark.parametrize(
@@ -452,15 +466,14 @@ def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, 
 def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, ctl: Ctl) -> None:
     """The retrieve command prints its items and the degradation, or the reason for no items."""
     client.put([Draft(f"viking://resources/p/{i}tea.md", content="Green tea") for i in range(9)])
-    code, out, _ = ctl("retrieve", "tea", "--trace", "--weights", "0", "2")
+    code, out, err = ctl("retrieve", "tea", "--trace", "--weights", "0", "2")
     assert code == 0
-    assert "viking://resources/p/0tea.md:1 #1" in out
+    assert "viking://resources/p/0tea.md\t1\t1\tGreen tea\t" in out
     assert "also in: viking://resources/p/1tea.md" in out
     assert "and 3 more" in out
-    assert "1 item" in out
-    assert "words alone" in out
-    _, out, _ = ctl("retrieve", "coffee", "--mode", "keyword")
-    assert "no item: no match" in out
+    assert "1 item" in err
+    assert "words alone" in err
+    assert "no item: no match" in ctl("retrieve", "coffee", "--mode", "keyword")[2]
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def _drinks(client: MessageClient) -> None:
 def test_listings_have_a_line_for_each_directory(ctl: Ctl) -> None:
     """Ls and tree show the extract on the line of its directory."""
     _, listed, _ = ctl("ls", TOP)
-    [line] = [line for line in listed.splitlines() if line.startswith("hot/")]
+    [line] = [line for line in listed.splitlines() if line.startswith("hot/\t")]
     assert "Oolong tea" in line
     _, shown, _ = ctl("tree", TOP, "-L", "1")
-    assert [line for line in shown.splitlines() if "hot/  Oolong tea" in line]
+    assert [line for line in shown.splitlines() if "hot/\tOolong tea" in line]
     assert "tea.md" not in shown
     [hot] = [c for c in json.loads(ctl("ls", TOP, "--json")[1])["contexts"] if c.get("isDirectory")]
     assert hot["abstract"] == OOLONG
@@ -36,9 +36,10 @@ def test_listings_have_a_line_for_each_directory(ctl: Ctl) -> None:
 
 def test_get_names_the_makers(ctl: Ctl) -> None:
     """A directory has abstract and overview by extract; a text by hand says so."""
-    _, shown, _ = ctl("get", TOP)
-    assert "abstract  extract\n" in shown
-    assert "overview  extract\n- hot/: Oolong tea" in shown
+    rows = dict(line.split("\t") for line in ctl("get", TOP, "--details")[1].splitlines())
+    assert rows["abstract"].endswith("(extract)")
+    assert rows["overview"].startswith("- hot/: Oolong tea")
+    assert rows["overview"].endswith("(extract)")
     got = json.loads(ctl("get", f"{TOP}/hot", "--json")[1])["context"]
     assert (got["abstractBy"], got["overviewBy"], got["abstract"]) == ("extract", "extract", OOLONG)
     assert ctl("get", TOP, "--overview")[1].startswith("- hot/: ")
@@ -47,7 +48,7 @@ def test_get_names_the_makers(ctl: Ctl) -> None:
     assert (code, shown) == (0, "")
     assert "has no overview" in note
     ctl("put", TOP, "--directory", "--abstract", "Mine.")
-    assert "abstract  hand\nMine.\n" in ctl("get", TOP)[1]
+    assert "abstract\tMine. (hand)\n" in ctl("get", TOP, "--details")[1]
 
 
 def test_a_round_trip_gives_no_extract(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:

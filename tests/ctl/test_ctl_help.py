@@ -17,10 +17,13 @@ from vikingd.wire.rights_table import FILES
 
 HEALTH = "grpc.health.v1.Health/Check"
 ALONE = (
-    *("completion", "copy", "models list", "models pull", "sources list", "stop"),
+    *("completion", "copy", "help", "models list", "models pull", "sources list", "stop"),
     *("agents install", "agents uninstall", "agents list"),
 )
 """Commands that ask no daemon."""
+LONGEST = 42
+"""Lines of a help; a screen has 24 to 50."""
+WITHOUT_COMMON = ("completion", "demo", "help", "hook", "mcp")
 GUIDE = Path(main.__file__).with_name("README.md")
 RPCS = {
     f"{service.full_name}/{method.name}"
@@ -50,6 +53,18 @@ def test_each_command_tells_its_rpc_and_shows_an_example(command: str) -> None:
     assert f"Example: vikingctl {command}" in help_text
     assert command in ALONE or any(rpc in help_text for rpc in (*RPCS, HEALTH))
     assert [p.name for p in found.params if p.name != "help" and not p.help] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_fits_a_screen(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns a help has at most 42 lines, and names the topic of the common options."""
+    monkeypatch.setenv("COLUMNS", "80")
+    found = COMMANDS[command]
+    context = found.context_class(found, info_name=command)
+    lines = found.get_help(context).splitlines()
+    assert len(lines) <= LONGEST, "\n".join(lines)
+    assert not [line for line in lines if "--tenant" in line]
+    assert command in WITHOUT_COMMON or "vikingctl help options" in lines[-1]
 
 
 def test_every_rpc_has_a_command() -> None:

@@ -182,7 +182,7 @@ def test_a_dry_run_lists_the_changes_and_makes_none(
     revision = client.stats().revision
     code, out, err = ctl("import", str(docs), "viking://resources/docs", "--dry-run")
     assert code == 0
-    assert "create viking://resources/docs/guide/one.md" in out.splitlines()
+    assert "create\tviking://resources/docs/guide/one.md" in out.splitlines()
     assert "4 would be created" in out
     assert "picture.png: is binary" in err
     assert client.stats().revision == revision

@@ -25,10 +25,10 @@ def _file(client: MessageClient) -> None:
 
 
 def test_find_and_retrieve_show_the_lines_of_a_passage(ctl: Ctl) -> None:
-    """A result is URI:FIRST-LAST, in JSON two fields; an abstract has no lines."""
-    assert f"{FILE}:4-5\n" in ctl("find", "Client")[1].replace(" \n", "\n")
-    assert f"{FILE}:7 #2" in ctl("retrieve", "request", "--mode", "keyword")[1]
-    assert f"{FILE}\n" in ctl("retrieve", "module", "--mode", "keyword")[1].replace(" \n", "\n")
+    """The lines are a field FIRST-LAST, in JSON two fields; an abstract has no lines."""
+    assert f"\t{FILE}\t4-5\t" in ctl("find", "Client")[1]
+    assert f"\t{FILE}\t7\t2\t" in ctl("retrieve", "request", "--mode", "keyword")[1]
+    assert f"\t{FILE}\t\t\t" in ctl("retrieve", "module", "--mode", "keyword")[1]
     [found] = json.loads(ctl("find", "Client", "-o", "json")[1])["resources"]
     best = found["passages"][0]
     assert (best["firstLine"], best["lastLine"]) == (4, 5)
@@ -79,7 +79,7 @@ def test_lines_as_json(ctl: Ctl) -> None:
         ((FILE, "--lines", "0"), "the first line is 1"),
         ((FILE, "--lines", "x"), "type 12:40, 12:, :40 or 12"),
         (("viking://resources/code", "--lines", "1"), "is a directory, which has no lines"),
-        ((FILE, "--lines", "1", "--content"), "--lines excludes"),
+        ((FILE, "--lines", "1", "--content"), "exclude each other"),
     ],
 )
 def test_bad_lines_are_refused(ctl: Ctl, arguments: tuple[str, ...], why: str) -> None:

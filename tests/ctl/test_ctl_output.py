@@ -126,10 +126,10 @@ def test_errors_have_the_form_of_the_output(ctl: Ctl) -> None:
 
 def test_quiet_leaves_out_what_is_no_result(ctl: Ctl) -> None:
     """-q drops footers and notes; results, warnings and errors stay."""
-    loud, quiet = ctl("find", "oolong")[1], ctl("find", "oolong", "-q")[1]
-    assert "3 results" in loud
-    assert "3 results" not in quiet
-    assert all(uri in quiet for uri in (TEA, CAKE))
+    _, out, err = ctl("find", "oolong")
+    assert "3 results" in err
+    assert ctl("find", "oolong", "-q") == (0, out, "")
+    assert all(uri in out for uri in (TEA, CAKE))
     assert ctl("context", "oolong")[2]
     assert ctl("-q", "context", "oolong")[2] == ""
     assert "error" in ctl("-q", "get", f"{TOP}/none.md")[2]
@@ -177,7 +177,7 @@ def test_variables_set_options(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     monkeypatch.delenv("VIKINGCTL_OUTPUT")
     monkeypatch.setenv("VIKINGCTL_QUIET", "1")
-    assert "3 results" not in ctl("find", "oolong")[1]
+    assert "3 results" not in ctl("find", "oolong")[2]
     monkeypatch.setenv("VIKINGCTL_QUIET", "maybe")
     assert "VIKINGCTL_QUIET is 'maybe', not 1 or 0" in flat(ctl("ls")[2])
     monkeypatch.delenv("VIKINGCTL_QUIET")
@@ -196,7 +196,7 @@ def test_variables_set_options(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_version_has_both_sides(ctl: Ctl) -> None:
     """The versions of the program and of the daemon are told."""
-    assert ctl("version")[1] == f"vikingctl {vikingd.__version__}\ndaemon {vikingd.__version__}\n"
+    assert ctl("version")[1] == f"vikingctl\t{vikingd.__version__}\ndaemon\t{vikingd.__version__}\n"
     both = {"vikingctl": vikingd.__version__, "daemon": vikingd.__version__}
     assert json.loads(ctl("version", "--json")[1]) == both
     assert ctl("version", "--address", "127.0.0.1:1")[0] == 3
@@ -213,7 +213,7 @@ def test_health_is_told_without_a_key(ctl: Ctl, without_embedder: str) -> None:
     """A daemon that serves is 0, one that is not there is 3; -q prints nothing."""
     code, out, err = ctl("health", "--address", without_embedder)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "daemon serving"
+    assert out.splitlines()[0] == "daemon\tserving"
     assert ctl("health", "-q", "--address", without_embedder) == (0, "", "")
     assert json.loads(ctl("health", "--json", "--address", without_embedder)[1])["daemon"] == (
         "SERVING"

@@ -23,16 +23,16 @@ def test_a_memory_from_first_to_last(client: MessageClient, ctl: Ctl) -> None:
     assert "viking://user/memories/notes.md" in out
     code, out, _ = ctl("remember", "likes *tea*", *NOTES)
     assert (code, "said 2 times; it met Likes tea." in out) == (0, True)
-    code, out, _ = ctl("recall", "tea", "--no-touch")
-    assert (code, "likes *tea*" in out, "hybrid" in out) == (0, True, True)
+    code, out, err = ctl("recall", "tea", "--no-touch")
+    assert (code, "likes *tea*" in out, "hybrid" in err) == (0, True, True)
     (found,) = client.recall("tea", no_touch=True).results
     code, out, _ = ctl("reinforce", str(found.id), "--by", "3")
     assert (code, f"{found.id} now 4" in out) == (0, True)
-    code, out, _ = ctl("forget", str(found.id), "--dry-run")
-    assert (code, "would forget 1 memories" in out) == (0, True)
+    code, out, err = ctl("forget", str(found.id), "--dry-run")
+    assert (code, "would forget 1 memory" in err) == (0, True)
     assert client.recall("tea", no_touch=True).results
-    code, out, _ = ctl("forget", str(found.id))
-    assert (code, "forgot 1 memories" in out) == (0, True)
+    code, out, err = ctl("forget", str(found.id))
+    assert (code, "forgot 1 memory" in err) == (0, True)
     assert not client.recall("tea", no_touch=True).results
 
 
@@ -54,10 +54,10 @@ def test_pinned_and_used_memories(client: MessageClient, ctl: Ctl) -> None:
     """A pin is set, shown and removed; forget says what it spares; used ids are counted."""
     assert ctl("remember", "The safe code.", *NOTES, "--pinned", "--time", "900d")[0] == 0
     assert ctl("remember", "Old news.", *NOTES, "--time", "900d")[0] == 0
-    code, out, _ = ctl("forget", "--older-than", "90d", "--dry-run")
-    assert (code, "would forget 1 memories" in out) == (0, True)
-    assert "spared 1 memories, which only their ids forget:" in out
-    assert "The safe code. (it is pinned)" in out
+    code, _, err = ctl("forget", "--older-than", "90d", "--dry-run")
+    assert (code, "would forget 1 memory" in err) == (0, True)
+    assert "spared 1 memory, which only an id forgets:" in err
+    assert "The safe code. (it is pinned)" in err
     code, out, _ = ctl("recall", "safe code", "--no-touch")
     assert (code, "📌 The safe code." in out) == (0, True)
     kept = client.recall("safe code", no_touch=True).results[0].id
@@ -66,8 +66,8 @@ def test_pinned_and_used_memories(client: MessageClient, ctl: Ctl) -> None:
     assert client.recall("safe code", no_touch=True).results[0].access_count == 1
     assert ctl("recall", "anything", "--used", str(kept))[0] == 0
     assert ctl("remember", "The safe code.", *NOTES, "--no-pinned", "--time", "900d")[0] == 0
-    code, out, _ = ctl("forget", "--older-than", "90d", "--yes")
-    assert (code, "spared" in out) == (0, False)
+    code, _, err = ctl("forget", "--older-than", "90d", "--yes")
+    assert (code, "spared" in err) == (0, False)
 
 
 def test_an_age_is_in_days(client: MessageClient, ctl: Ctl) -> None:
@@ -76,8 +76,8 @@ def test_an_age_is_in_days(client: MessageClient, ctl: Ctl) -> None:
     assert ctl("remember", "New plans.", *NOTES, "--time", "2d")[0] == 0
     code, out, _ = ctl("forget", "--older-than", "90d", "--dry-run")
     assert (code, "Old news." in out, "New plans." in out) == (0, True, False)
-    code, out, _ = ctl("forget", "--older-than", "90d", "--yes")
-    assert (code, "forgot 1 memories" in out) == (0, True)
+    code, _, err = ctl("forget", "--older-than", "90d", "--yes")
+    assert (code, "forgot 1 memory" in err) == (0, True)
     assert "New plans." in client.get("viking://user/memories/notes.md").context.content
     for wrong in ("90 days", "ninety", "999999999999d"):
         assert ctl("forget", "--older-than", wrong, "--dry-run")[0] == 2
@@ -99,9 +99,9 @@ def test_stdin_is_remembered(
     [
         (("remember", "x"), 2, "memory_type: "),
         (("remember", "...", "--type", "notes"), 2, "text: "),
-        (("remember",), 2, "Usage"),
+        (("remember",), 2, "remember --help"),
         (("reinforce", "987654321"), 4, "there is no memory 987654321"),
-        (("reinforce", "x"), 2, "Usage"),
+        (("reinforce", "x"), 2, "reinforce --help"),
         (("reinforce", "1", "--by", "0"), 2, "by"),
         (("forget", "987654321"), 4, "there is no memory 987654321"),
         (("forget",), 2, "older_than"),

@@ -47,8 +47,8 @@ def test_json_is_protobufs(ctl: Ctl, session: str) -> None:
 
 
 def test_a_trace_is_one_tree(ctl: Ctl, session: str) -> None:
-    """A search with --trace prints plan, walks, rerank and merge; otherwise only the plan."""
-    code, out, _ = ctl("search", "please brew my green tea", "--session", session, "--trace")
+    """A full trace has plan, walks, rerank and merge, a short one has plan and finds."""
+    code, out, _ = ctl("search", "please brew my green tea", "--session", session, "--trace=full")
     assert code == 0
     for part in (
         "plan: rules",
@@ -60,16 +60,18 @@ def test_a_trace_is_one_tree(ctl: Ctl, session: str) -> None:
         "intent",
     ):
         assert part in out
-    _, out, _ = ctl("search", "please brew my green tea", "--session", session)
-    assert "plan: rules" in out
+    _, out, _ = ctl("search", "please brew my green tea", "--session", session, "--trace")
+    assert "skill: brew my green tea  found 1" in out
     assert "icc" not in out
+    _, out, err = ctl("search", "please brew my green tea", "--session", session)
+    assert ("plan: rules" in out, "plan: rules" in err) == (False, True)
 
 
 def test_without_a_session_the_query_stands(ctl: Ctl, session: str) -> None:
     """A search without a session uses the plain query, and its plan states the reason."""
     assert session
-    _, out, _ = ctl("search", "green tea", "--quick", "--type", "memory")
-    assert "no session" in out
+    _, out, err = ctl("search", "green tea", "--quick", "--type", "memory")
+    assert "no session" in err
     assert "viking://user/memories/tea.md" in out
     assert "viking://resources/tea.md" not in out
 

@@ -400,7 +400,7 @@ def test_the_list(home: Path, ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None
     assert rows["gemini"]["hooks"] == []
     code, out, _ = ctl("agents", "list")
     assert code == 0
-    assert [line.split() for line in out.splitlines()][2] == ["codex", "yes", "user", "no"]
+    assert [line.split() for line in out.splitlines()][1] == ["codex", "yes", "user", "no"]
 
 
 @pytest.mark.parametrize(

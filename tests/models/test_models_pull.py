@@ -169,7 +169,7 @@ def test_the_list_shows_what_is_present(hub: PinnedHub, offline_ctl: Ctl) -> Non
     code, out, _ = offline_ctl("models", "list")
     rows = {line.split()[0]: line.split() for line in out.splitlines()}
     assert code == 0
-    assert list(rows) == ["model", *MODELS]
+    assert list(rows) == [*MODELS]
     assert rows[NAME] == [NAME, "0", "8", "tea", "Apache-2.0", "no"]
     offline_ctl("models", "pull", NAME)
     assert offline_ctl("models", "list")[1].splitlines()[-1].split()[-1] == "yes"

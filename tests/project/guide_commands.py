@@ -81,6 +81,7 @@ CTL: dict[str, str] = {
     ),
     "vikingctl find": "vikingctl find tea",
     "vikingctl find ... --trace": "vikingctl find tea --trace",
+    "vikingctl find ... --trace=full": "vikingctl find tea --trace=full",
     "vikingctl find QUERY": "vikingctl find tea",
     'vikingctl search "..." --session FILE --trace': (
         'vikingctl search "tea" --session session.json --trace'
@@ -143,6 +144,8 @@ CTL: dict[str, str] = {
         "vikingctl export viking://user/memories --to written.jsonl"
     ),
     "vikingctl put URI": "vikingctl put viking://resources/a.md --content Assam",
+    "vikingctl help": SAME,
+    "vikingctl help options": SAME,
     "vikingctl get URI": "vikingctl get {tea}",
     "vikingctl get URI --lines 12:40": "vikingctl get {tea} --lines 1:40",
     "vikingctl ls URI": "vikingctl ls viking://resources",
@@ -274,6 +277,7 @@ DEEP: dict[str, str] = {
         "python -m tests.kept_replies record {work}/kept --only sqlite && "
         "python -m tests.kept_replies compare {work}/kept --only sqlite"
     ),
+    "python -m tests.ctl.terminal_outputs": "{} {work}/outputs",
     "python make_mem0.py mem0.json": (
         "cd {work} && python {root}/tests/ingest/migrations/make_mem0.py mem0.json"
     ),

@@ -14,16 +14,16 @@ from typing import Annotated, Any
 
 import grpc
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from vikingd.client import ClientError
 from vikingd.client.client_connection import ADDRESS_VARIABLE
 from vikingd.ctl.agent_files import AGENTS, Agent, HookCommand
+from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import console, failures_told, not_written, usable
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.mcp.install import ServerCommand
 from vikingd.system.installing import install_command
 from vikingd.system.settings_files import Change, NotChanged
@@ -35,7 +35,7 @@ _ADDRESS = "VIKINGCTL_ADDRESS"
 _OF_HOOKS = ("VIKINGD_KEY_FILE", "VIKINGD_TENANT")
 """The variables that a hook needs besides the address."""
 
-app = typer.Typer(help="Give coding agents a memory.", no_args_is_help=True)
+app = group("Give coding agents a memory.")
 
 
 class Name(StrEnum):
@@ -122,20 +122,23 @@ def _list(common: Common) -> None:
         if is_structured(form):
             print(written(rows if form is Form.JSONL else [{"agents": rows}], form), end="")
             return
-        shown = Table("agent", "here", "hooks", "MCP", box=None, padding=(0, 2, 0, 0))
-        for row in rows:
-            here = "yes" if row["here"] else "no"
-            shown.add_row(
-                *map(Text, (row["agent"], here, *map(_scopes, (row["hooks"], row["mcp"]))))
+        records = (
+            Row(
+                (
+                    *(row["agent"], "yes" if row["here"] else "no"),
+                    *map(_scopes, (row["hooks"], row["mcp"])),
+                )
             )
-        console().print(shown)
+            for row in rows
+        )
+        console().print(Rows(records, ("agent", "here", "hooks", "MCP")))
 
     _run(common, run)
 
 
-app.command("install")(with_common(_install))
-app.command("uninstall")(with_common(_uninstall))
-app.command("list")(with_common(_list))
+app.command("install", cls=Command)(with_common(_install))
+app.command("uninstall", cls=Command)(with_common(_uninstall))
+app.command("list", cls=Command)(with_common(_list))
 
 
 def _run(common: Common, command: Callable[[Form], None]) -> None:

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import grpc
 import typer
 from google.protobuf.message import Message
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
@@ -32,6 +32,7 @@ from vikingd.ctl.output import (
     value_of,
     written,
 )
+from vikingd.ctl.result_rows import Words
 from vikingd.domain.text import clean
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -49,7 +50,8 @@ _EXIT_CODES = {
 }
 
 # So wide that nothing wraps when the output is not a terminal.
-_PIPE_WIDTH = 4096
+_PIPE_WIDTH = 1 << 30
+_WIDTH, _HEIGHT = 80, 25  # of a terminal that does not tell
 
 _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
@@ -81,7 +83,8 @@ class Session:
         Args:
             reply: of the daemon.
             renderables: the reply as text for people; None prints nothing.
-            footer: what follows them, except with --quiet.
+            footer: what is told about them, except with --quiet; it is on stderr if stdout is no
+                terminal, so that stdout has the records alone.
         """
         if self.form is Form.URI:
             self.write("".join(f"{one.uri}\n" for one in results_of(reply)))
@@ -90,13 +93,18 @@ class Session:
         elif self.is_structured:
             self.show_value(value_of(reply))
         else:
-            shown = renderables if self.quiet else (*renderables, footer)
-            for renderable in shown:
-                if renderable is not None:
-                    self.out.print(renderable)
+            self.print(*renderables)
+            if footer is not None and not self.quiet:
+                (self.out if self.out.is_terminal else self.err).print(footer)
         if self.form is Form.URI or self.quiet:  # texts for people tell it themselves
             for one in getattr(reply, "degraded", ()):
                 self.warn(f"degraded: {one.detail}")
+
+    def print(self, *renderables: RenderableType | None) -> None:
+        """Print texts for people on stdout; None prints nothing."""
+        for renderable in renderables:
+            if renderable is not None:
+                self.out.print(renderable)
 
     def show_value(self, *values: Any) -> None:
         """Print a value in the structured form; of JSON lines a line for each value."""
@@ -237,6 +245,23 @@ def text_of(file: BinaryIO) -> str:
 class SafeConsole(Console):
     """A console that shows hidden characters as U+FFFD."""
 
+    @property  # type: ignore[misc]  # nobody sets it
+    def size(self) -> ConsoleDimensions:
+        """The size of the terminal, by COLUMNS if it is set; elsewhere nothing wraps."""
+        width = _columns(self.file) if self.is_terminal else _PIPE_WIDTH
+        return ConsoleDimensions(width, _HEIGHT)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as usual, but leave words that are too long, as a URI may be, to the terminal."""
+        if not options.get("soft_wrap"):
+            objects = tuple(Words(one) if isinstance(one, Text | str) else one for one in objects)
+        given: dict[str, Any] = {"crop": False} | options
+        super().print(*objects, **given)
+
+    def on_broken_pipe(self) -> None:
+        """Let `main` end the command; rich's own method exits with 1."""
+        raise BrokenPipeError
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
@@ -246,11 +271,26 @@ class SafeConsole(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console for plain text; it wraps on a terminal only."""
-    made = SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
-    if not made.is_terminal:
-        made.width = _PIPE_WIDTH
-    return made
+    """Return a console for plain text; it wraps, and has colours, on a terminal only."""
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return SafeConsole(
+        stderr=stderr,
+        force_terminal=is_terminal,  # no variable of rich makes a terminal of a pipe
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def _columns(stream: IO[str]) -> int:
+    """Return the width of a terminal in characters."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdigit() and int(named):
+        return int(named)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _WIDTH
+    except (OSError, ValueError):
+        return _WIDTH
 
 
 def _tell(error: ClientError, address: str, form: Form) -> None:
@@ -267,6 +307,13 @@ def _tell(error: ClientError, address: str, form: Form) -> None:
         "fieldViolations": [asdict(violation) for violation in error.field_violations],
     }
     err.file.write(escaped_json(json.dumps(report, ensure_ascii=False)) + "\n")
+
+
+def tell_error(message: str, hint: str) -> None:
+    """Print an error on stderr, and what helps."""
+    err = console(stderr=True)
+    err.print(Text.assemble(("error: ", "bold red"), message))
+    err.print(Text(hint, "dim"))
 
 
 def _explain(error: ClientError, address: str) -> list[Text]:

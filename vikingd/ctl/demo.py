@@ -93,7 +93,7 @@ def _show(session: Session) -> None:
     if session.is_structured:
         session.show(BatchFindResponse(responses=replies))
     else:
-        session.out.print(_GO_ON, end="")
+        session.out.print(_GO_ON.rstrip())
 
 
 def _show_answer(out: Console, question: str, about: str, reply: FindResponse) -> None:

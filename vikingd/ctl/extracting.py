@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import Session as Said
@@ -16,6 +15,7 @@ from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.reading import read_session
 from vikingd.ctl.remembering import Project, Zone, moment
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.pb import memories_pb2
 
 
@@ -90,36 +90,52 @@ def extract(
     session.show(reply, *shown, footer=line)
 
 
-def _memories(memories: Iterable[memories_pb2.ExtractedMemory]) -> Table:
-    table = render.results_table("kind", "outcome", "evidence", "memory")
-    for memory in memories:
-        text = Text(render.snippet(memory.text))
-        if memory.met:
-            text.append(f"\nbefore: {render.snippet(memory.met)}", "dim")
-        place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
-        text.append(f"\n{place}{f', id {memory.id}' if memory.id else ''}", "dim")
-        table.add_row(
-            _kind(memory.kind),
-            render.value_name(memories_pb2.RememberOutcome, memory.outcome),
-            _evidence(memory.evidence),
-            text,
+def _memories(memories: Iterable[memories_pb2.ExtractedMemory]) -> Rows:
+    return Rows(map(_memory, memories), ("kind", "outcome", "evidence", "memory"))
+
+
+def _memory(memory: memories_pb2.ExtractedMemory) -> Row:
+    place = render.place_of(memory).append(f", id {memory.id}" if memory.id else "", "dim")
+    kind = _kind(memory.kind)
+    outcome = render.value_name(memories_pb2.RememberOutcome, memory.outcome)
+    evidence, met = _evidence(memory.evidence), memory.met
+    return Row(
+        (kind, outcome, evidence, place),
+        [
+            Text(render.snippet(memory.text)),
+            *([Text(f"before: {render.snippet(met)}", "dim")] if met else []),
+        ],
+        (
+            *(kind, outcome, evidence, memory.uri, memory.section, str(memory.id or "")),
+            *(memory.text, met),
+        ),
+    )
+
+
+def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Rows:
+    return Rows(
+        Row(
+            (_kind(one.kind), "refused", _evidence(one.evidence), Text(one.reason, "dim")),
+            [Text(render.snippet(one.text))],
+            (_kind(one.kind), "refused", _evidence(one.evidence), one.reason, one.text),
         )
-    return table
+        for one in refused
+    )
 
 
-def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Table:
-    table = render.results_table("kind", "outcome", "evidence", "proposal")
-    for one in refused:
-        text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
-        table.add_row(_kind(one.kind), "refused", _evidence(one.evidence), text)
-    return table
-
-
-def _forgotten(memories: Iterable[memories_pb2.Memory], done: str) -> Table:
-    table = render.results_table("id", "outcome", "memory", right=1)
-    for one in memories:
-        table.add_row(str(one.id), done, _placed(one))
-    return table
+def _forgotten(memories: Iterable[memories_pb2.Memory], done: str) -> Rows:
+    return Rows(
+        (
+            Row(
+                (str(one.id), done, render.place_of(one)),
+                [Text(render.snippet(one.content), "dim")],
+                (str(one.id), done, one.uri, one.section, one.content),
+            )
+            for one in memories
+        ),
+        ("id", "outcome", "memory"),
+        right=1,
+    )
 
 
 def _to_forget(proposal: memories_pb2.ForgetProposal) -> Text:
@@ -138,12 +154,15 @@ def _placed(memory: memories_pb2.Memory) -> Text:
     return Text(render.snippet(memory.content)).append(f"\n{place}", "dim")
 
 
-def _not_taken(sentences: Iterable[memories_pb2.UntakenSentence]) -> Table:
-    table = render.results_table("outcome", "message", "sentence")
-    for one in sentences:
-        text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
-        table.add_row("not taken", str(one.message), text)
-    return table
+def _not_taken(sentences: Iterable[memories_pb2.UntakenSentence]) -> Rows:
+    return Rows(
+        Row(
+            ("not taken", str(one.message), Text(one.reason, "dim")),
+            [Text(render.snippet(one.text))],
+            ("not taken", str(one.message), one.reason, one.text),
+        )
+        for one in sentences
+    )
 
 
 def _kind(kind: memories_pb2.MemoryKind.ValueType) -> str:

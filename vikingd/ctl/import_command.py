@@ -106,20 +106,8 @@ def import_(
 ) -> None:
     """Import files or a source by address; unchanged contexts are not written again.
 
-    Left out, and told: hidden files, but directories that git tracks; what
-    .ignore files name, in a git checkout what .gitignore names; secrets; and
-    what is no reading: lock files, minified and generated code, source maps,
-    outputs of notebooks, all but the head of large data. GLOBs are lines of
-    .gitignore, from PATH. --include takes in any case what it names without a
-    wildcard. --delete keeps what is stored of files that are left out, and
-    names it.
-
-    Addresses: https://... is a page, with --below a site; git+https://...#FOLDER,
-    git+ssh:// and git+file:// are repositories; .zip, .tar.gz and the like are
-    archives, by address or path. `vikingctl sources` lists and refreshes them.
-
-    --from chroma, mem0, openviking, parquet: a directory, file or server, whose
-    key is in VIKINGCTL_SOURCE_KEY.
+    `vikingctl help files` tells what is left out, and `vikingctl help addresses` which
+    addresses and programs there are.
 
     RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete,
     .../Link, .../Move; viking.retrieval.v1.Admin/Stats

@@ -13,6 +13,7 @@ from rich.text import Text
 from vikingd.client.importing import ImportSummary
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.render import size, snippet
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.ingest.selected_files import (
     EXCLUDED,
     HIDDEN,
@@ -46,8 +47,8 @@ def report(session: Session, place: str, summary: ImportSummary, notes: Sequence
     if session.is_structured:
         session.show_value(summary_value(summary, notes))
         return
-    for change, uri in summary.planned:
-        session.out.print(Text(f"{change} {uri}", overflow="fold"))
+    if summary.planned:
+        session.print(Rows(map(Row, summary.planned)))
     would = "would be " if summary.dry_run else ""
     counts = (
         f"{summary.created:,} {would}created, {summary.updated:,} {would}updated, "

@@ -8,17 +8,18 @@ from datetime import timedelta
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.ctl import render
+from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import Session, connected
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.pb import access_pb2
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _LIMITS = tuple(field.name for field in access_pb2.Limits.DESCRIPTOR.fields)
 
-app = typer.Typer(help="Manage keys.", no_args_is_help=True)
+app = group("Manage keys.")
 
 Limit = Annotated[
     list[str] | None,
@@ -81,7 +82,9 @@ def _list(session: Session) -> None:
     Example: vikingctl keys list
     """
     reply = session.client.list_keys()
-    session.show(reply, _table(reply.keys))
+    session.show(reply, _table(reply.keys) if reply.keys else None)
+    if not reply.keys:
+        session.note("no key yet: callers on the daemon's machine need none")
 
 
 def _revoke(
@@ -116,10 +119,10 @@ def _rotate(
     session.note(f"key {reply.key.id}: the old secret is valid until {until}", "dim")
 
 
-app.command("create")(connected(_create))
-app.command("list")(connected(_list))
-app.command("revoke")(connected(_revoke))
-app.command("rotate")(connected(_rotate))
+app.command("create", cls=Command)(connected(_create))
+app.command("list", cls=Command)(connected(_list))
+app.command("revoke", cls=Command)(connected(_revoke))
+app.command("rotate", cls=Command)(connected(_rotate))
 
 
 def duration(text: str, option: str) -> timedelta:
@@ -148,27 +151,25 @@ def limits_text(limits: access_pb2.Limits) -> str:
     return " ".join(f"{field.name}={value:,}" for field, value in limits.ListFields())
 
 
-def _table(keys: Iterable[access_pb2.Key]) -> Table:
-    headings = ("key", "user", "rights", "created", "last use", "state", "note")
-    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
-    for key in keys:
-        rights = "operator" if key.operator else " ".join(map(_grant, key.grants))
-        used = render.local_time(key.last_use_time) if key.HasField("last_use_time") else "never"
-        table.add_row(
-            *map(
-                Text,
-                (
-                    key.id,
-                    key.user,
-                    " ".join((rights, limits_text(key.limits))).strip(),
-                    render.local_time(key.create_time),
-                    used,
-                    _state(key),
-                    " ".join((key.note, key.certificate_subject)).strip(),
-                ),
-            )
+def _table(keys: Iterable[access_pb2.Key]) -> Rows:
+    names = ("key", "user", "state", "created", "last use", "rights", "note")
+    return Rows(map(_record, keys), names)
+
+
+def _record(key: access_pb2.Key) -> Row:
+    rights = "operator" if key.operator else " ".join(map(_grant, key.grants))
+    used = render.local_time(key.last_use_time) if key.HasField("last_use_time") else "never"
+    return Row(
+        (
+            key.id,
+            key.user,
+            _state(key),
+            render.local_time(key.create_time),
+            used,
+            " ".join((rights, limits_text(key.limits))).strip(),
+            " ".join((key.note, key.certificate_subject)).strip(),
         )
-    return table
+    )
 
 
 def _grant(grant: access_pb2.Grant) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections import UserDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
@@ -13,16 +16,19 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import vikingd
+from vikingd.ctl.command_help import Command, Group
 from vikingd.ctl.command_session import (
+    INTERRUPTED,
+    OTHER,
     OTHER_OF_SEARCH,
     USAGE,
     connected,
     escape_what_cannot_be_encoded,
+    tell_error,
 )
 from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.shell_completion import prepare_completion
-from vikingd.daemon.command_groups import PlainGroup
 from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
@@ -30,10 +36,11 @@ _TREE, _OPERATE = "Read and write the tree", "Operate"
 
 
 class _Place(NamedTuple):
-    """The panel of a command in the help, and its function or its group of commands."""
+    """The panel of a command in the help, its function or its group of commands, and its line."""
 
     panel: str
     name: str  # module.function
+    summary: str  # a line of the help, which loads no command
     connected: dict[str, Any] | None = None  # the arguments of `connected`; None: not connected
 
 
@@ -42,49 +49,79 @@ _MATCHES = {"other": OTHER_OF_SEARCH, "has_uris": True}
 _LONG = {"deadline": None}
 
 _PLACES = {
-    "demo": _Place(_START, "demo.demo"),
-    "import": _Place(_START, "import_command.import_", _LONG),
-    "sources": _Place(_START, "source_commands.app"),
-    "export": _Place(_START, "exporting.export", {}),
-    "mcp": _Place(_START, "mcp.mcp"),
-    "hook": _Place(_START, "hook_help.hook"),
-    "agents": _Place(_START, "agent_commands.app"),
-    "completion": _Place(_START, "shell_completion.completion"),
-    "find": _Place(_ASK, "reading.find", _URIS),
-    "search": _Place(_ASK, "reading.search", _URIS),
-    "retrieve": _Place(_ASK, "passage_commands.retrieve", _URIS),
-    "context": _Place(_ASK, "passage_commands.context", _URIS),
-    "evaluate": _Place(_ASK, "evaluating.evaluate", _LONG),
-    "recall": _Place(_MEMORIES, "remembering.recall", _URIS),
-    "extract": _Place(_MEMORIES, "extracting.extract", _URIS),
-    "remember": _Place(_MEMORIES, "remembering.remember", {}),
-    "reinforce": _Place(_MEMORIES, "remembering.reinforce", {}),
-    "forget": _Place(_MEMORIES, "remembering.forget", _URIS),
-    "put": _Place(_TREE, "write_commands.put", {}),
-    "get": _Place(_TREE, "reading.get", _URIS),
-    "ls": _Place(_TREE, "reading.ls", _URIS),
-    "tree": _Place(_TREE, "reading.tree", _URIS),
-    "symbols": _Place(_TREE, "symbol_command.symbols", _URIS),
-    "grep": _Place(_TREE, "pattern_commands.grep", _MATCHES),
-    "glob": _Place(_TREE, "pattern_commands.glob", _MATCHES),
-    "rm": _Place(_TREE, "write_commands.rm", {}),
-    "mv": _Place(_TREE, "write_commands.mv", {}),
-    "link": _Place(_TREE, "write_commands.link", {}),
-    "unlink": _Place(_TREE, "write_commands.unlink", {}),
-    "doctor": _Place(_OPERATE, "doctor.doctor"),
-    "health": _Place(_OPERATE, "running.health", {}),
-    "stop": _Place(_OPERATE, "running.stop"),
-    "version": _Place(_OPERATE, "running.version", {}),
-    "stats": _Place(_OPERATE, "running.stats", {}),
-    "verify": _Place(_OPERATE, "running.verify", _LONG),
-    "optimize": _Place(_OPERATE, "running.optimize", _LONG),
-    "reembed": _Place(_OPERATE, "running.reembed", _LONG),
-    "describe": _Place(_OPERATE, "describe_command.describe", _LONG),
-    "backup": _Place(_OPERATE, "backing_up.backup", _LONG),
-    "copy": _Place(_OPERATE, "copy_command.copy_", _LONG),
-    "keys": _Place(_OPERATE, "key_commands.app"),
-    "models": _Place(_OPERATE, "model_commands.app"),
-    "tenants": _Place(_OPERATE, "tenant_commands.app"),
+    "demo": _Place(_START, "demo.demo", "Show vikingd at work: a small tree, five questions"),
+    "import": _Place(
+        _START,
+        "import_command.import_",
+        "Import files, a page, a site, a repository or an archive",
+        _LONG,
+    ),
+    "sources": _Place(
+        _START, "source_commands.app", "List, refresh and remove what was imported by address"
+    ),
+    "export": _Place(_START, "exporting.export", "Write a subtree as files or JSON lines", {}),
+    "mcp": _Place(_START, "mcp.mcp", "Serve the tools of MCP to a model"),
+    "hook": _Place(_START, "hook_help.hook", "Answer an event of a coding agent"),
+    "agents": _Place(_START, "agent_commands.app", "Give a coding agent a memory"),
+    "completion": _Place(
+        _START, "shell_completion.completion", "Print the script that completes commands"
+    ),
+    "help": _Place(_START, "help_topics.help_", "Show a topic: options, files, addresses"),
+    "find": _Place(_ASK, "reading.find", "Find the contexts that match a question", _URIS),
+    "search": _Place(
+        _ASK, "reading.search", "Find what a task needs, given its conversation", _URIS
+    ),
+    "retrieve": _Place(_ASK, "passage_commands.retrieve", "Retrieve passages by a strategy", _URIS),
+    "context": _Place(
+        _ASK, "passage_commands.context", "Build the text for a prompt within a token budget", _URIS
+    ),
+    "evaluate": _Place(
+        _ASK, "evaluating.evaluate", "Measure how well searches answer your questions", _LONG
+    ),
+    "recall": _Place(_MEMORIES, "remembering.recall", "Recall the memories that matter now", _URIS),
+    "extract": _Place(
+        _MEMORIES, "extracting.extract", "Take the memories of a conversation", _URIS
+    ),
+    "remember": _Place(_MEMORIES, "remembering.remember", "Store a memory, or reinforce it", {}),
+    "reinforce": _Place(
+        _MEMORIES, "remembering.reinforce", "Reinforce memories that proved useful", {}
+    ),
+    "forget": _Place(_MEMORIES, "remembering.forget", "Forget memories", _URIS),
+    "put": _Place(_TREE, "write_commands.put", "Write one context", {}),
+    "get": _Place(_TREE, "reading.get", "Show a file, or what is in a directory", _URIS),
+    "ls": _Place(_TREE, "reading.ls", "List a directory", _URIS),
+    "tree": _Place(_TREE, "reading.tree", "Show a subtree", _URIS),
+    "symbols": _Place(_TREE, "symbol_command.symbols", "List the names that files define", _URIS),
+    "grep": _Place(
+        _TREE, "pattern_commands.grep", "Find the lines that match a regular expression", _MATCHES
+    ),
+    "glob": _Place(
+        _TREE, "pattern_commands.glob", "Find contexts by a pattern over their paths", _MATCHES
+    ),
+    "rm": _Place(_TREE, "write_commands.rm", "Remove contexts", {}),
+    "mv": _Place(_TREE, "write_commands.mv", "Move or rename a context", {}),
+    "link": _Place(_TREE, "write_commands.link", "Link two contexts", {}),
+    "unlink": _Place(_TREE, "write_commands.unlink", "Remove a link", {}),
+    "doctor": _Place(_OPERATE, "doctor.doctor", "Look for what is wrong, and say what mends it"),
+    "health": _Place(_OPERATE, "running.health", "Show if daemon and embedder work", {}),
+    "stop": _Place(_OPERATE, "running.stop", "Stop the daemon of the address user"),
+    "version": _Place(_OPERATE, "running.version", "Print the versions of both sides", {}),
+    "stats": _Place(_OPERATE, "running.stats", "Show the daemon in numbers", {}),
+    "verify": _Place(_OPERATE, "running.verify", "Compare the index with the store", _LONG),
+    "optimize": _Place(
+        _OPERATE, "running.optimize", "Compact the index, and give room back", _LONG
+    ),
+    "reembed": _Place(_OPERATE, "running.reembed", "Make the vectors anew", _LONG),
+    "describe": _Place(
+        _OPERATE, "describe_command.describe", "Let a model write abstracts and overviews", _LONG
+    ),
+    "backup": _Place(_OPERATE, "backing_up.backup", "Write a checked copy of the store", _LONG),
+    "copy": _Place(
+        _OPERATE, "copy_command.copy_", "Copy a store between SQLite and PostgreSQL", _LONG
+    ),
+    "keys": _Place(_OPERATE, "key_commands.app", "Create, list, rotate and revoke keys"),
+    "models": _Place(_OPERATE, "model_commands.app", "List and pull models"),
+    "tenants": _Place(_OPERATE, "tenant_commands.app", "Create, limit, list and delete tenants"),
 }
 """All commands, in the order of the help."""
 
@@ -99,33 +136,62 @@ class _Commands(UserDict[str, Any]):
         return command
 
 
+@contextmanager
+def _broken_pipes_told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _PipeBroken from error
+
+
 def _load(name: str, place: _Place) -> Any:
     """Import the module of a command, and return the command."""
     module, attribute = place.name.split(".")
     found = getattr(import_module(f"vikingd.ctl.{module}"), attribute)
-    made = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    made = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
-        made.add_typer(found, name=name, rich_help_panel=place.panel)
+        made.add_typer(found, name=name)
     else:
         run = found if place.connected is None else connected(found, **place.connected)
-        made.command(name, rich_help_panel=place.panel)(run)
+        made.command(name, cls=Command)(run)
     return typer.main.get_group(made).commands[name]
 
 
-class _Group(PlainGroup):
+class _PipeBroken(Exception):
+    """A pipe without a reader; typer would end with 1 for a BrokenPipeError."""
+
+
+class _Group(Group):
     """The group of all commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _Commands(_PLACES)
 
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """Parse the options before the command."""
+        with _broken_pipes_told():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the options of the command, and run it."""
+        with _broken_pipes_told():
+            return super().invoke(ctx)
+
+    def sections(self, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """Yield the parts of the list; the modules of the commands are not loaded."""
+        for title in dict.fromkeys(place.panel for place in _PLACES.values()):
+            yield (
+                title,
+                [(name, one.summary) for name, one in _PLACES.items() if one.panel == title],
+            )
+
 
 app = typer.Typer(
     name="vikingctl",
     cls=_Group,
-    no_args_is_help=True,
     add_completion=False,  # `vikingctl completion` shows the script
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -147,11 +213,7 @@ def _common(
     ] = False,
     **given: Any,
 ) -> None:
-    """Call a vikingd daemon: import a tree, search it, maintain it.
-
-    Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found, 5 the key
-    is missing or lacks a right, 130 interrupted. Of grep and glob: 1 nothing matches, 6 failed.
-    """
+    """Call a vikingd daemon: import a tree, search it, maintain it."""
     ctx.obj = Common(**given)
 
 
@@ -171,21 +233,52 @@ def _wants_structure(arguments: list[str]) -> bool:
 
 
 def main() -> None:
-    """Runs the command line and exits."""
+    """Run the command line and exit; the end of a reader of stdout ends it with 0."""
     escape_what_cannot_be_encoded()
     # Otherwise gRPC logs failed handshakes, which the error explains.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     prepare_completion()
-    if not _wants_structure(sys.argv[1:]):
-        app()
     try:
-        sys.exit(app(standalone_mode=False))
-    except typer.Abort:
-        sys.exit(1)
+        code = _run()
+        sys.stdout.flush()
+    except (_PipeBroken, BrokenPipeError):
+        if not _has_lost_reader():
+            raise
+        code = 0
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command, and return its exit code."""
+    try:
+        return app(prog_name="vikingctl", standalone_mode=False) or 0
+    except typer.Abort as error:  # the end of stdin, or with an older typer Ctrl-C
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else OTHER
     except _UsageError as error:
-        report = {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}
+        _tell_usage(error)
+        return USAGE
+
+
+def _tell_usage(error: Any) -> None:
+    message = error.format_message()
+    if _wants_structure(sys.argv[1:]):
+        report = {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": message}
         print(escaped_json(json.dumps(report, ensure_ascii=False)), file=sys.stderr)
-        sys.exit(USAGE)
+        return
+    path = error.ctx.command_path if error.ctx is not None else "vikingctl"
+    tell_error(message, f"{path} --help shows what it takes")
+
+
+def _has_lost_reader() -> bool:
+    """Return whether nobody reads stdout or stderr any more; what waits for it is dropped."""
+    is_lost = False
+    for number in (1, 2):
+        ends = select.poll()
+        ends.register(number, 0)  # the ends of a pipe are told without being asked for
+        if any(events & (select.POLLERR | select.POLLHUP) for _, events in ends.poll(0)):
+            is_lost = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    return is_lost
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import grpc
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import ClientError
+from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import Session, connected
 from vikingd.ctl.output import Form
 from vikingd.ctl.progress import Meter, meter
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.models.hub.cache import MAIN, is_present, snapshot_of
 from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 from vikingd.models.pinned_models import MODELS, PinnedModel, check_name
@@ -26,7 +27,7 @@ _CODES = {
     NotOnHub: grpc.StatusCode.NOT_FOUND,
 }
 
-app = typer.Typer(help="Get models that embed texts on this machine.", no_args_is_help=True)
+app = group("Get models that embed texts on this machine.")
 
 
 def _list(session: Session) -> None:
@@ -40,20 +41,21 @@ def _list(session: Session) -> None:
     if session.is_structured:
         session.show_value(*(values if session.form is Form.JSONL else [{"models": values}]))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("model", "MB", "dimension", "languages", "licence", "present"):
-        table.add_column(heading)
-    for model, value in zip(MODELS.values(), values, strict=True):
-        row = (
-            model.name,
-            f"{model.size / _MEGABYTE:,.0f}",
-            str(model.dimension),
-            model.languages,
-            model.licence,
-            "yes" if value["present"] else "no",
+    records = (
+        Row(
+            (
+                model.name,
+                f"{model.size / _MEGABYTE:,.0f}",
+                str(model.dimension),
+                model.languages,
+                model.licence,
+                "yes" if value["present"] else "no",
+            )
         )
-        table.add_row(*map(Text, row))
-    session.out.print(table)
+        for model, value in zip(MODELS.values(), values, strict=True)
+    )
+    names = ("model", "MB", "dim", "languages", "licence", "here")
+    session.print(Rows(records, names))
 
 
 def _pull(
@@ -142,5 +144,5 @@ def _value(model: PinnedModel) -> dict[str, Any]:
     }
 
 
-app.command("list")(connected(_list))
-app.command("pull")(connected(_pull, deadline=None))
+app.command("list", cls=Command)(connected(_list))
+app.command("pull", cls=Command)(connected(_pull, deadline=None))

@@ -19,11 +19,12 @@ from vikingd.system.command_parameters import declare, parameters_of
 _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
 _SHORTEST = 0.001  # seconds
 
-_PANEL = "Common options"
+PANEL = "Common options"
+"""The panel of the options that all commands have."""
 
 
 def _option(about: str, metavar: str, **more: Any) -> Any:
-    return typer.Option(help=about, metavar=metavar, rich_help_panel=_PANEL, **more)
+    return typer.Option(help=about, metavar=metavar, rich_help_panel=PANEL, **more)
 
 
 Address = Annotated[
@@ -51,7 +52,7 @@ Output = Annotated[
         "-o",
         help="Form of stdout; jsonl and uri: a line for each result; default: VIKINGCTL_OUTPUT, "
         "else text.",
-        rich_help_panel=_PANEL,
+        rich_help_panel=PANEL,
     ),
 ]
 AsJson = Annotated[
@@ -59,7 +60,7 @@ AsJson = Annotated[
     typer.Option(
         "--json",
         help="As -o json: one object on stdout (protobuf's form), an error as JSON on stderr.",
-        rich_help_panel=_PANEL,
+        rich_help_panel=PANEL,
     ),
 ]
 Quiet = Annotated[
@@ -68,7 +69,7 @@ Quiet = Annotated[
         "--quiet",
         "-q",
         help="Print results, warnings and errors alone; default: VIKINGCTL_QUIET.",
-        rich_help_panel=_PANEL,
+        rich_help_panel=PANEL,
     ),
 ]
 Key = Annotated[
@@ -95,7 +96,7 @@ TrustNetwork = Annotated[
     typer.Option(
         "--trust-network",
         help="Send the key to another machine in plain text too; default: VIKINGCTL_TRUST_NETWORK.",
-        rich_help_panel=_PANEL,
+        rich_help_panel=PANEL,
     ),
 ]
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import (
@@ -22,8 +20,10 @@ from vikingd.client import (
 )
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
+from vikingd.ctl.empty_store import tell_if_empty
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Floor, Target, Tokenizer, Where
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.domain.line_numbers import lines_behind, shown_lines
 from vikingd.pb.retrieval_pb2 import (
     BuildContextResponse,
@@ -97,6 +97,8 @@ def retrieve(
     )
     shown = _items_table(reply, trace) if reply.items else None
     session.show(reply, shown, footer=_items_footer(reply))
+    if not reply.items:
+        tell_if_empty(session, target)
 
 
 def context(
@@ -154,30 +156,42 @@ def context(
         session.write(f"{reply.text}\n")
     if not session.quiet:
         session.err.print(_sources(reply))
+    if not reply.text:
+        tell_if_empty(session, target)
 
 
-def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
-    numbers = ("#", "score", *(("dense", "lexical") if trace else ()))
-    table = render.results_table(*numbers, "passage", right=len(numbers))
-    for rank, item in enumerate(reply.items, 1):
-        parts = (f"{item.trace.dense:.3f}", f"{item.trace.lexical:.3f}") if trace else ()
-        place = f" #{item.passage}" if item.passage else ""
-        name = Text(item.uri, "bold", overflow="fold")
-        name.append(lines_behind(item.first_line, item.last_line), "cyan").append(place, "dim")
-        table.add_row(
-            str(rank),
-            f"{item.score:.4f}",
-            *parts,
-            Group(name, render.passage_line(item.section, item.text), *_copies(item)),
-        )
-    return table
+def _items_table(reply: RetrieveResponse, trace: bool) -> Rows:
+    """Return rank, score, parts of a trace, URI and text of each item, for a terminal.
+
+    Elsewhere the fields are score, parts, URI, lines, passage, text, and the other contexts.
+    """
+    names = ("#", "score", *(("dense", "lexical") if trace else ()), "passage")
+    items = (_item(rank, item, trace) for rank, item in enumerate(reply.items, 1))
+    return Rows(items, names, right=len(names) - 1)
+
+
+def _item(rank: int, item: RetrievedItem, trace: bool) -> Row:
+    parts = (f"{item.trace.dense:.3f}", f"{item.trace.lexical:.3f}") if trace else ()
+    scores = (f"{item.score:.4f}", *parts)
+    place = f" #{item.passage}" if item.passage else ""
+    lines = lines_behind(item.first_line, item.last_line)
+    text = render.passage_line(item.section, item.text)
+    others = [one.plain for one in _copies(item)]
+    return Row(
+        (str(rank), *scores, Text(item.uri, "bold").append(lines, "cyan").append(place, "dim")),
+        [text, *_copies(item)],
+        (
+            *(*scores, item.uri, lines.removeprefix(":"), str(item.passage or "")),
+            *(text.plain, *others),
+        ),
+    )
 
 
 def _copies(item: RetrievedItem) -> Iterator[Text]:
     """Yield a line that names the other contexts with the text of an item."""
     if item.copies:
         more = f" and {item.more_copies:,} more" if item.more_copies else ""
-        yield Text(f"also in: {', '.join(item.copies)}{more}", "dim", overflow="fold")
+        yield Text(f"also in: {', '.join(item.copies)}{more}", "dim")
 
 
 def _items_footer(reply: RetrieveResponse) -> Text:

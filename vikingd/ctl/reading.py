@@ -11,14 +11,16 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Group, RenderableType
-from rich.tree import Tree
+from rich.text import Text
 
 from vikingd.client import ContextType, Levels, Method, Preference, SearchMode
 from vikingd.client import Session as Said
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
+from vikingd.ctl.empty_store import tell_if_empty
 from vikingd.ctl.output import Form
-from vikingd.ctl.trace_tree import add_plan, search_tree, trace_tree
+from vikingd.ctl.result_rows import Words
+from vikingd.ctl.trace_tree import find_reasons, plan_tree, search_steps, search_tree, trace_tree
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.line_numbers import LineRange, line_range
@@ -78,6 +80,12 @@ Threshold = Annotated[
     float | None, typer.Option(min=0.0, max=1.0, help="Only results that score more than this.")
 ]
 
+Trace = Annotated[
+    bool,
+    typer.Option("--trace", help="Show why; --trace=full: each directory and part of a score."),
+]
+FullTrace = Annotated[bool, typer.Option("--full-trace", hidden=True, help="As --trace=full.")]
+
 _LINES = "--lines"
 
 
@@ -130,9 +138,8 @@ def find(
     prefer: Annotated[
         PreferenceName, typer.Option(help="The kinds of files that score higher.")
     ] = PreferenceName.NONE,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Show how the answer and each score came about.")
-    ] = False,
+    trace: Trace = False,
+    full_trace: FullTrace = False,
     timings: Annotated[bool, typer.Option("--timings", help="Show each stage's time.")] = False,
 ) -> None:
     """Find the contexts that matter for a query, best first.
@@ -150,18 +157,22 @@ def find(
         score_threshold=threshold,
         where=where,
         alpha=alpha,
-        trace=trace,
+        trace=trace or full_trace,
         method=Method[method.name],
         mode=SearchMode.THINKING if think else SearchMode.QUICK,
         prefer=Preference[prefer.name],
     )
-    footer: list[RenderableType] = [render.find_footer(reply)]
-    if trace:
-        footer.append(trace_tree(reply, target))
-    elif timings:
-        footer.append(render.timings_line(reply.timings))
     table = render.find_table(reply) if reply.total else None
-    session.show(reply, table, footer=Group(*footer))
+    session.show(reply, table, footer=render.find_footer(reply))
+    if session.form is Form.TEXT:
+        if full_trace:
+            session.print(Text(), trace_tree(reply, target))
+        elif trace:
+            session.print(Text(), find_reasons(reply))
+        if timings and not full_trace:
+            session.print(render.timings_line(reply.timings))
+    if not reply.total:
+        tell_if_empty(session, target)
 
 
 def read_session(path: str) -> Said:
@@ -203,9 +214,8 @@ def search(
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave the order to meaning and words.")
     ] = False,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Show plan, walks, reranking and merge.")
-    ] = False,
+    trace: Trace = False,
+    full_trace: FullTrace = False,
 ) -> None:
     """Search the contexts for a task, given the conversation before it.
 
@@ -222,16 +232,17 @@ def search(
         score_threshold=threshold,
         where=where,
         mode=SearchMode.QUICK if quick else SearchMode.THINKING,
-        trace=trace,
+        trace=trace or full_trace,
     )
-    shown: list[RenderableType] = [render.find_table(reply)] if reply.total else []
-    if trace:
-        shown.append(search_tree(query, reply))
-    else:
-        plan = Tree("", hide_root=True)
-        add_plan(plan, reply.query_plan)
-        shown.append(plan)
-    session.show(reply, *shown, footer=render.find_footer(reply))
+    table = render.find_table(reply) if reply.total else None
+    footer: list[RenderableType] = [Words(render.find_footer(reply))]
+    if not (trace or full_trace):
+        footer.append(plan_tree(reply.query_plan))
+    session.show(reply, table, footer=Group(*footer))
+    if session.form is Form.TEXT and (trace or full_trace):
+        session.print(Text(), (search_tree if full_trace else search_steps)(query, reply))
+    if not reply.total:
+        tell_if_empty(session, target)
 
 
 def get(
@@ -243,6 +254,9 @@ def get(
     content: Annotated[
         bool, typer.Option("--content", help="Print the content alone, as it is.")
     ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show type, times, metadata and links alone.")
+    ] = False,
     lines: Annotated[
         LineRange | None,
         typer.Option(
@@ -252,16 +266,26 @@ def get(
         ),
     ] = None,
 ) -> None:
-    """Show one whole context, or lines of a file.
+    """Show a file, or what is in a directory.
 
-    RPC: viking.retrieval.v1.Contexts/Get
+    A terminal shows what it is above that. Elsewhere the content is printed alone, as it is.
+
+    RPC: viking.retrieval.v1.Contexts/Get, .../List
 
     Example: vikingctl get viking://resources/notes/tea.md --lines 12:40
     """
-    if overview and content:
-        raise typer.BadParameter("--overview and --content exclude each other")
-    if lines is not None and (overview or content):
-        raise typer.BadParameter("--lines excludes --overview and --content")
+    given = [
+        name
+        for name, one in (
+            ("--overview", overview),
+            ("--content", content),
+            ("--details", details),
+            (_LINES, lines is not None),
+        )
+        if one
+    ]
+    if len(given) > 1:
+        raise typer.BadParameter(f"{' and '.join(given)} exclude each other")
     reply = session.client.get(uri)
     if lines is not None:
         _show_lines(session, reply.context, lines)
@@ -269,8 +293,22 @@ def get(
         session.note(f"{reply.context.uri} has no overview: too little is in it")
     elif (overview or content) and session.form is Form.TEXT:
         session.write(reply.context.overview if overview else reply.context.content)
-    else:
+    elif details or session.form is not Form.TEXT:
         session.show(reply, render.context_details(reply.context))
+    else:
+        _show_whole(session, reply.context)
+
+
+def _show_whole(session: Session, context: Context) -> None:
+    """Print a context for people: the details on a terminal, then its content or its children."""
+    if session.out.is_terminal and not session.quiet:
+        session.print(render.context_heading(context), Text())
+    if context.is_directory:
+        session.print(render.children_table(session.client.list(context.uri)))
+    elif context.content:
+        session.write(context.content)
+    else:
+        session.note(f"{context.uri} has no content; --details shows the rest")
 
 
 def _show_lines(session: Session, context: Context, lines: LineRange) -> None:
@@ -322,4 +360,4 @@ def tree(
     """
     reply = TreeResponse(contexts=first(session.client.tree(uri, depth=depth), limit))
     top = reply.contexts[0].uri if reply.contexts else uri
-    session.show(reply, render.context_tree(top, reply.contexts))
+    session.show(reply, render.ContextTree(top, reply.contexts))

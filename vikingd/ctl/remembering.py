@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import RecallPath
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.reading import Floor, Tokenizer
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain.pinned_text import PIN
 from vikingd.pb import memories_pb2
@@ -243,7 +243,7 @@ def forget(
     reply = asked(dry_run=dry_run)
     done = "would forget" if dry_run else "forgot"
     count = len(reply.forgotten) + reply.left_out
-    end = Text(f"{done} {count:,} memories at revision {reply.revision}").append(_spared(reply))
+    end = Text(f"{done} {_counted(count)} at revision {reply.revision}").append(_spared(reply))
     session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, footer=end)
 
 
@@ -251,7 +251,7 @@ def _spared(reply: memories_pb2.ForgetResponse) -> Text:
     """Return a line for each spared memory, with the reason."""
     text = Text()
     if count := len(reply.spared) + reply.spared_left_out:
-        text.append(f"\nspared {count:,} memories, which only their ids forget:")
+        text.append(f"\nspared {_counted(count)}, which only an id forgets:")
     for one in reply.spared:
         memory = one.memory
         text.append(f"\n{memory.id} {render.snippet(memory.content)}").append(
@@ -265,22 +265,30 @@ def _paths(*, search: bool) -> tuple[RecallPath, ...]:
     return (RecallPath.HYBRID,) if search else tuple(RecallPath)
 
 
-def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:
-    table = render.results_table("id", "score", "tokens", "said", "times", "memory", right=5)
-    for memory in memories:
-        line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(PIN + " " if memory.pinned else "").append(render.snippet(memory.content))
-        place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
-        line.append(f"\n{place}", "dim")
-        table.add_row(
-            str(memory.id or ""),
-            f"{memory.score:.3f}" if memory.score else "",
-            str(memory.token_count or ""),
-            render.local_time(memory.time)[:10],
-            str(memory.reinforcement + 1),
-            line,
-        )
-    return table
+def _memories(memories: Iterable[memories_pb2.Memory]) -> Rows:
+    """Return the memories; elsewhere than on a terminal place, section and text are fields."""
+    names = ("id", "score", "tokens", "said", "times", "memory")
+    return Rows(map(_memory, memories), names, right=5)
+
+
+def _memory(memory: memories_pb2.Memory) -> Row:
+    numbers = (
+        str(memory.id or ""),
+        f"{memory.score:.3f}" if memory.score else "",
+        str(memory.token_count or ""),
+        render.local_time(memory.time)[:10],
+        str(memory.reinforcement + 1),
+    )
+    pin = PIN + " " if memory.pinned else ""
+    return Row(
+        (*numbers, render.place_of(memory)),
+        [Text(pin + render.snippet(memory.content), "dim")],
+        (*numbers, memory.uri, memory.section, pin + memory.content),
+    )
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} memor{'y' if count == 1 else 'ies'}"
 
 
 def _footer(reply: memories_pb2.RecallResponse) -> Text:
@@ -288,7 +296,7 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     took = sum(render.milliseconds(timing) for timing in reply.timings)
     left = f"{reply.budget_remaining:,} left"
     text = Text(
-        f"{len(reply.results)} memories of {reply.total_tokens:,} tokens, {left}; {path}, "
+        f"{_counted(len(reply.results))} of {reply.total_tokens:,} tokens, {left}; {path}, "
         f"{took:.1f} ms, revision {reply.revision}",
         "dim",
     )

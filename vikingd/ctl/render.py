@@ -13,12 +13,11 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.console import Group, RenderableType
-from rich.table import Column, Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
-from rich.tree import Tree
 
 from vikingd.ctl.progress import time_left
+from vikingd.ctl.result_rows import Fields, Outline, Row, Rows, Words, tail
 from vikingd.domain import uri as uris
 from vikingd.domain.line_numbers import lines_behind
 from vikingd.domain.text import join_lines
@@ -26,6 +25,7 @@ from vikingd.ingest.limits import as_sent
 from vikingd.pb import retrieval_pb2
 from vikingd.pb.admin_pb2 import DescriberStats, StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
+from vikingd.pb.memories_pb2 import ExtractedMemory, Memory
 
 _SNIPPET = 160
 _HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]+")
@@ -50,21 +50,6 @@ def value_name(enum: Any, value: int) -> str:
     return name.removeprefix(enum.Name(0).removesuffix("UNSPECIFIED")).lower()
 
 
-def results_table(*names: str, right: int = 0) -> Table:
-    """Return a table for results, whose last column folds.
-
-    Args:
-        names: of the columns.
-        right: so many columns from the left have numbers.
-    """
-    columns = [
-        Column(name, justify="right" if number < right else "left", no_wrap=True)
-        for number, name in enumerate(names[:-1])
-    ]
-    last = Column(names[-1], overflow="fold")
-    return Table(*columns, last, box=None, pad_edge=False, header_style="bold")
-
-
 def by_score(
     reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse,
 ) -> list[retrieval_pb2.MatchedContext]:
@@ -78,32 +63,35 @@ def milliseconds(timing: retrieval_pb2.StageTiming | retrieval_pb2.RerankRound) 
     return timing.duration.seconds * 1e3 + timing.duration.nanos / 1e6
 
 
-def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Table:
-    """Return a table with rank, score, type, URI and matching text of each result."""
-    table = results_table("#", "score", "type", "context", right=1)
-    for rank, match in enumerate(by_score(reply), 1):
-        kind = type_name(match.context_type)
-        name = Text(match.uri + ("" if match.is_leaf else "/"), "bold", overflow="fold")
-        for best in match.passages[:1]:
-            name.append(lines_behind(best.first_line, best.last_line), "cyan")
-        table.add_row(
+def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Rows:
+    """Return rank, score, type, URI and matching text of each result, for a terminal.
+
+    Elsewhere the fields are score, type, URI, lines, text, and the URI of the twin.
+    """
+    return Rows(
+        [_match(rank, match) for rank, match in enumerate(by_score(reply), 1)],
+        ("#", "score", "type", "context"),
+        right=2,
+    )
+
+
+def _match(rank: int, match: retrieval_pb2.MatchedContext) -> Row:
+    kind, score = type_name(match.context_type), f"{match.score:.3f}"
+    uri = match.uri + ("" if match.is_leaf else "/")
+    passage = match.passages[0] if match.passages else None
+    lines = lines_behind(passage.first_line, passage.last_line) if passage else ""
+    text = passage_line(*((passage.section, passage.text) if passage else ("", match.abstract)))
+    twin = [Text(f"also: {match.twin}", "dim")] if match.twin else []
+    return Row(
+        (
             str(rank),
-            f"{match.score:.3f}",
+            score,
             Text(kind, TYPE_STYLES.get(kind, "")),
-            Group(name, _matched(match), *_twin(match)),
-        )
-    return table
-
-
-def _matched(match: retrieval_pb2.MatchedContext) -> Text:
-    if match.passages:
-        return passage_line(match.passages[0].section, match.passages[0].text)
-    return passage_line("", match.abstract)
-
-
-def _twin(match: retrieval_pb2.MatchedContext) -> list[Text]:
-    """Return a line with the same page in another language or the same text, if there is one."""
-    return [Text(f"also: {match.twin}", "dim", overflow="fold")] if match.twin else []
+            Text(uri, "bold").append(lines, "cyan"),
+        ),
+        [text, *twin],
+        (score, kind, uri, lines.removeprefix(":"), text.plain, match.twin),
+    )
 
 
 def passage_line(section: str, text: str) -> Text:
@@ -112,6 +100,12 @@ def passage_line(section: str, text: str) -> Text:
     if section:
         line.append(f"{snippet(section)}: ", "italic")
     return line.append(snippet(text))
+
+
+def place_of(memory: Memory | ExtractedMemory) -> Text:
+    """Return the URI and the section of a memory."""
+    place = Text(memory.uri, "bold")
+    return place.append(f" > {memory.section}" if memory.section else "", "dim")
 
 
 def confidence_words(reply: Message, nothing: str = "nothing here is about this") -> Text:
@@ -157,50 +151,63 @@ def timings_line(timings: Iterable[retrieval_pb2.StageTiming]) -> Text:
     return Text(stages, "dim")
 
 
-def add_by_uri(tree: Tree, nodes: Mapping[str, Text], top: str = "") -> None:
+def add_by_uri(tree: Outline, nodes: Mapping[str, tuple[Text, Text | None]], top: str = "") -> None:
     """Add nodes to a tree, each below its nearest ancestor among the nodes.
 
     Args:
         tree: the parent of nodes without such an ancestor.
-        nodes: the text after the name, by URI.
+        nodes: the text after the name, and the note, by URI.
         top: the URI of `tree` itself; "": none.
     """
     made = {top: tree}
     for uri in sorted(nodes, key=lambda uri: uri.split("/")):
         above = next((u for u in reversed(uris.ancestors(uri)) if u in made), "")
         name = uri[len(uris.join(above, "")) :] if above else uri
-        text = nodes[uri]
-        label = Text(name, no_wrap=text.no_wrap, overflow=text.overflow)
-        made[uri] = made[above].add(label.append_text(text))
+        text, note = nodes[uri]
+        made[uri] = made[above].add(Text(name).append_text(text), note)
 
 
-def context_tree(top: str, contexts: Iterable[Context]) -> Tree:
-    """Return a subtree with the abstracts."""
-    nodes = {context.uri: _tree_text(context) for context in contexts}
-    tree = Tree(Text(top, "bold").append_text(nodes.pop(top, Text())), guide_style="dim")
-    add_by_uri(tree, nodes, top)
-    return tree
+class ContextTree:
+    """A subtree with the abstracts; elsewhere than on a terminal a record for each context."""
+
+    def __init__(self, top: str, contexts: Sequence[Context]) -> None:
+        self._top = top
+        self._contexts = contexts
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the tree, or the records."""
+        if not console.is_terminal:
+            yield Rows(
+                Row((one.uri + _slash(one), snippet(one.abstract))) for one in self._contexts
+            )
+            return
+        nodes = {one.uri: (Text(_slash(one)), _abstract(one)) for one in self._contexts}
+        slash, note = nodes.pop(self._top, (Text(), None))
+        tree = Outline(Text(self._top, "bold").append_text(slash), note)
+        add_by_uri(tree, nodes, self._top)
+        yield tree
 
 
-def _tree_text(context: Context) -> Text:
-    slash = context.is_directory and context.uri != uris.ROOT
-    text = Text("/" if slash else "", no_wrap=True, overflow="ellipsis")
-    return text.append(f"  {snippet(context.abstract)}", "dim") if context.abstract else text
+def _slash(context: Context) -> str:
+    return "/" if context.is_directory and context.uri != uris.ROOT else ""
 
 
-def children_table(contexts: Iterable[Context]) -> Table:
-    """Return a table of children: name, last change and abstract."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("updated", no_wrap=True)
-    table.add_column("abstract")
-    for context in contexts:
-        name = Text(uris.name(context.uri), "bold" if context.is_directory else "")
-        if context.is_directory:
-            name.append("/")
-        abstract = Text(snippet(context.abstract), "dim", no_wrap=True, overflow="ellipsis")
-        table.add_row(name, Text(local_time(context.update_time), "dim"), abstract)
-    return table
+def _abstract(context: Context) -> Text | None:
+    return Text(snippet(context.abstract), "dim") if context.abstract else None
+
+
+def children_table(contexts: Iterable[Context]) -> Rows:
+    """Return the children: name, last change and abstract."""
+    return Rows(
+        Row(
+            (
+                Text(uris.name(one.uri) + _slash(one), "bold" if one.is_directory else ""),
+                Text(local_time(one.update_time), "dim"),
+                tail(snippet(one.abstract), "dim"),
+            )
+        )
+        for one in contexts
+    )
 
 
 def _value(value: Value) -> str:
@@ -209,43 +216,57 @@ def _value(value: Value) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
+def context_heading(context: Context) -> Group:
+    """Return what stands above the content of a context on a terminal."""
+    kind = "directory" if context.is_directory else "file"
+    links = len(context.relations)
+    facts = (
+        " ".join(filter(None, (type_name(context.context_type), kind))),
+        snippet(context.title),
+        f"updated {local_time(context.update_time)}",
+        f"{links} link{'' if links == 1 else 's'}" if links else "",
+    )
+    return Group(
+        Words(Text(context.uri + _slash(context), "bold")),
+        Words(Text(" · ".join(filter(None, facts)), "dim")),
+    )
+
+
 def context_details(context: Context) -> Group:
     """Return the fields of one context, its texts without the content, and its links."""
     kind = "directory" if context.is_directory else "file"
     rows = {
+        "uri": context.uri,
         "type": " ".join(filter(None, (type_name(context.context_type), kind))),
         "title": context.title,
         "time": local_time(context.time),
         "created": local_time(context.create_time),
         "updated": f"{local_time(context.update_time)} (revision {context.revision})",
         "used": f"reinforced {context.reinforcement} times, used {context.access_count} times",
-        "content": f"{len(context.content)} characters in {len(context.passages)} passages "
-        "(--content prints it)"
+        "content": f"{len(context.content)} characters in {len(context.passages)} passages"
         if context.content
         else "",
     }
-    parts: list[RenderableType] = [Text(context.uri, "bold", overflow="fold"), fields(rows)]
     summaries = {
         "abstract": (context.abstract, context.abstract_by),
         "overview": (context.overview, context.overview_by),
     }
     for heading, (text, maker) in summaries.items():
-        if text:
-            by = f"  {snippet(maker)}" if maker else ""
-            parts.append(Text.assemble("\n", (heading, "bold"), (by, "dim"), "\n", text))
-    if len(context.metadata):
-        parts.append(Text("\nmetadata", "bold"))
-        parts.append(fields({key: _value(one) for key, one in context.metadata.fields.items()}))
+        rows[heading] = text + (f" ({snippet(maker)})" if text and maker else "")
+    rows |= {f"metadata {key}": _value(one) for key, one in context.metadata.fields.items()}
+    parts: list[RenderableType] = [Fields(rows)]
     if context.relations:
-        parts.append(Text("\nlinked to", "bold"))
-        for relation in context.relations:
-            line = Text(f"  {relation.uri}", overflow="fold")
-            parts.append(line.append(f"  {snippet(relation.reason)}", "dim"))
+        parts.append(
+            Rows(
+                Row((Text("linked to", "dim"), one.uri, tail(snippet(one.reason), "dim")))
+                for one in context.relations
+            )
+        )
     return Group(*parts)
 
 
-def stats_table(stats: StatsResponse) -> Table:
-    """Return a table of the state of the daemon, for a terminal."""
+def stats_table(stats: StatsResponse) -> Fields:
+    """Return the state of the daemon."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)
@@ -284,7 +305,7 @@ def stats_table(stats: StatsResponse) -> Table:
             if queue.waiting or queue.refused
         ),
     }
-    return fields(rows)
+    return Fields(rows)
 
 
 def _describer(describer: DescriberStats) -> str:
@@ -314,17 +335,6 @@ def verify_lines(report: VerifyResponse) -> Text:
     for problem in report.problems:
         lines.append(f"\n  {problem}")
     return lines
-
-
-def fields(rows: Mapping[str, str]) -> Table:
-    """Return a table of names and values; rows without a value are left out."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows.items():
-        if value:
-            table.add_row(name, value)
-    return table
 
 
 def local_time(stamp: Timestamp) -> str:

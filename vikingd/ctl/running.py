@@ -14,6 +14,7 @@ from vikingd.ctl import render
 from vikingd.ctl.command_session import OTHER, Session, console, failures_told, usable
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import is_structured
+from vikingd.ctl.result_rows import Fields
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain import uri as uris
 from vikingd.domain.daemon_addresses import USER
@@ -45,8 +46,7 @@ def version(session: Session) -> None:
     if session.is_structured:
         session.show_value(versions)
         return
-    for name, number in versions.items():
-        session.out.print(f"{name} {number}")
+    session.print(Fields(versions))
 
 
 def health(session: Session) -> None:
@@ -63,8 +63,9 @@ def health(session: Session) -> None:
     if session.is_structured:
         session.show_value(found)
     elif not session.quiet:
-        for name, state in found.items():
-            session.out.print(f"{name} {state.lower().replace('_', ' ')}")
+        session.print(
+            Fields({name: state.lower().replace("_", " ") for name, state in found.items()})
+        )
     if found["embedder"] == "NOT_SERVING":
         session.warn("texts are found by words alone until the embedder serves again")
     if session.client.address == USER and (text := version_difference(user_socket())):

@@ -7,14 +7,15 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.client.client_errors import ClientError
 from vikingd.client.removing import delete_in_parts
 from vikingd.ctl.address_import import Asked, interval, keep_fresh, refresh, told
+from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import OTHER, Session, connected, usable
 from vikingd.ctl.output import Form
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
@@ -24,7 +25,7 @@ from vikingd.sources.addresses import Address, Kind, address_of
 from vikingd.sources.fetched import SourceFailed
 from vikingd.sources.source_registry import Record
 
-app = typer.Typer(help="List, refresh and remove sources by address.", no_args_is_help=True)
+app = group("List, refresh and remove sources by address.")
 
 
 def _list(session: Session) -> None:
@@ -39,11 +40,12 @@ def _list(session: Session) -> None:
     if session.is_structured:
         session.show_value(*(values if session.form is Form.JSONL else [{"sources": values}]))
     else:
-        table = Table("source", "uri", "daemon", "last fetch", "result", box=None)
-        for one in values:
-            row = (one["address"], one["uri"], one["daemon"], one["fetched_at"], _result(one))
-            table.add_row(*map(Text, row))
-        session.out.print(table)
+        records = (
+            Row((one["address"], one["uri"], one["daemon"], one["fetched_at"] or "", _result(one)))
+            for one in values
+        )
+        names = ("source", "uri", "daemon", "last fetch", "result")
+        session.print(Rows(records, names))
     for fault in found:
         if isinstance(fault, SourceFailed):
             session.warn(str(fault))
@@ -127,12 +129,12 @@ def _remove(
         session.show_value({"address": record.address, "uri": record.uri, "deleted": deleted})
     else:
         gone = f", removed {deleted:,} contexts" if delete else ""
-        session.out.print(Text(f"forgot {record.address}{gone}", overflow="fold"))
+        session.print(Text(f"forgot {record.address}{gone}"))
 
 
-app.command("list")(connected(_list))
-app.command("refresh")(connected(_refresh, deadline=None))
-app.command("remove")(connected(_remove))
+app.command("list", cls=Command)(connected(_list))
+app.command("refresh", cls=Command)(connected(_refresh, deadline=None))
+app.command("remove", cls=Command)(connected(_remove))
 
 
 def _chosen(session: Session, names: Sequence[str]) -> list[Record]:

@@ -15,6 +15,7 @@ from vikingd.client.steps import run
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Limit
+from vikingd.ctl.result_rows import Row, Rows, tail
 from vikingd.domain.line_numbers import lines_behind
 
 
@@ -38,7 +39,7 @@ def symbols(
         int, typer.Option(min=1, help="Read at most this many files of a directory.")
     ] = MAX_FILES,
 ) -> None:
-    """List the names that files define, as URI:LINES  KIND  PATH > NAME  SIGNATURE.
+    """List the names that files define: URI:LINES, kind, PATH > NAME, signature.
 
     Of source code these are the definitions, of Markdown, reStructuredText and AsciiDoc the
     headings. The lines are those that `get --lines` takes.
@@ -55,11 +56,8 @@ def symbols(
         session.show_value(shown)
     elif session.form is Form.URI:
         session.write("".join(f"{one}\n" for one in dict.fromkeys(one.uri for one in found)))
-    elif session.out.is_terminal:
-        for one in found:
-            session.out.print(_line(one), soft_wrap=True)
     else:
-        session.write("".join(f"{_line(one).plain}\n" for one in found))
+        session.print(Rows(map(_record, found)))
     if found.note:
         session.warn(found.note)
 
@@ -71,11 +69,9 @@ def _value(symbol: FoundSymbol) -> dict[str, Any]:
     return value | lines
 
 
-def _line(symbol: FoundSymbol) -> Text:
-    """Return URI:LINES, the kind, the names and the signature, two spaces between them."""
-    line = Text()
-    line.append(symbol.uri, "magenta")
-    line.append(lines_behind(symbol.first_line, symbol.last_line), "cyan")
-    line.append(f"  {symbol.kind}", "green")
-    line.append(f"  {symbol.heading}", "bold")
-    return line.append(f"  {symbol.signature}" if symbol.signature else "", "dim")
+def _record(symbol: FoundSymbol) -> Row:
+    """Return URI:LINES, the kind, the names and the signature."""
+    place = Text(symbol.uri, "magenta")
+    place.append(lines_behind(symbol.first_line, symbol.last_line), "cyan")
+    names = Text(symbol.heading, "bold")
+    return Row((place, Text(symbol.kind, "green"), names, tail(symbol.signature, "dim")))

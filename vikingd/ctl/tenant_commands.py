@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from vikingd.ctl import render
+from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import Session, connected
 from vikingd.ctl.key_commands import Limit, limits_of, limits_text
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.pb import access_pb2
 
-app = typer.Typer(help="Manage tenants.", no_args_is_help=True)
+app = group("Manage tenants.")
 
 _Name = Annotated[str, typer.Argument(help="The tenant.")]
 
@@ -83,18 +84,18 @@ def _delete(session: Session, name: _Name, yes: Yes = False) -> None:
     session.show(reply, Text(f"tenant {name} is deleted: {removed}"))
 
 
-app.command("create")(connected(_create))
-app.command("limit")(connected(_limit))
-app.command("list")(connected(_list))
-app.command("stats")(connected(_stats))
-app.command("delete")(connected(_delete, deadline=None))
+app.command("create", cls=Command)(connected(_create))
+app.command("limit", cls=Command)(connected(_limit))
+app.command("list", cls=Command)(connected(_list))
+app.command("stats", cls=Command)(connected(_stats))
+app.command("delete", cls=Command)(connected(_delete, deadline=None))
 
 
-def _table(tenants: Iterable[access_pb2.Tenant]) -> Table:
-    table = Table("tenant", "created", "state", "limits", box=None, padding=(0, 2, 0, 0))
-    for tenant in tenants:
-        created = render.local_time(tenant.create_time) if tenant.HasField("create_time") else ""
-        state = "open" if tenant.open else "closed"
-        row = (tenant.name, created, state, limits_text(tenant.limits))
-        table.add_row(*map(Text, row))
-    return table
+def _table(tenants: Iterable[access_pb2.Tenant]) -> Rows:
+    return Rows(map(_record, tenants), ("tenant", "created", "state", "limits"))
+
+
+def _record(tenant: access_pb2.Tenant) -> Row:
+    created = render.local_time(tenant.create_time) if tenant.HasField("create_time") else ""
+    state = "open" if tenant.open else "closed"
+    return Row((tenant.name, created, state, limits_text(tenant.limits)))

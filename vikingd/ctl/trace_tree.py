@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
-from rich.tree import Tree
 
 from vikingd.ctl import render
+from vikingd.ctl.result_rows import Outline
 from vikingd.domain import uri as uris
 from vikingd.domain.find_query import StopReason
 from vikingd.pb import retrieval_pb2
@@ -23,6 +23,8 @@ _STOPPED: dict[int, str] = {
 _DIRECTORIES_SHOWN = 40
 _MANY_FILES = 15  # see FindTrace.files_per_directory
 _VISIBLE = 5e-4  # smaller differences do not show in three digits
+_EXPLAINED = 3  # results of a trace that is not full
+_MORE = "--trace=full shows each directory and each part of the scores"
 _ADDED = {
     "feedback": "the meaning of the first results",
     "cover": "its share of the query's words",
@@ -54,65 +56,97 @@ def formula(parts: retrieval_pb2.ScoreParts) -> str:
     )
 
 
-def trace_tree(reply: retrieval_pb2.FindResponse, target: str = "") -> Tree:
+def trace_tree(reply: retrieval_pb2.FindResponse, target: str = "") -> Outline:
     """Return the trace of a Find as a tree, from its scope to its results."""
     method = render.value_name(retrieval_pb2.Method, reply.trace.method).replace("_", "-")
-    tree = Tree(Text(f"{method} over {target or uris.ROOT}", "bold"), guide_style="dim")
+    tree = Outline(Text(f"{method} over {target or uris.ROOT}", "bold"))
     for trace in (reply.trace, *reply.further_traces):
-        asked = tree.add(Text(trace.question, "bold", overflow="fold")) if trace.question else tree
+        asked = tree.add(Text(trace.question, "bold")) if trace.question else tree
         _add_walk(asked, trace)
     if reply.HasField("rerank"):
         add_rerank(tree, reply.rerank)
     results = tree.add(f"results: {reply.total}")
     for match in render.by_score(reply):
-        results.add(Text(match.uri, "bold", overflow="fold")).add(formula(match.parts))
+        results.add(Text(match.uri, "bold")).add(formula(match.parts))
     tree.add(render.timings_line(reply.timings))
     return tree
 
 
-def search_tree(query: str, reply: retrieval_pb2.SearchResponse) -> Tree:
+def search_tree(query: str, reply: retrieval_pb2.SearchResponse) -> Outline:
     """Return the trace of a Search as a tree: plan, walk and reranking of each query, merge."""
-    tree = Tree(Text(query, "bold", overflow="fold"), guide_style="dim")
-    add_plan(tree, reply.query_plan)
+    tree = Outline(Text(query, "bold"))
+    tree.attach(plan_tree(reply.query_plan))
     for result in reply.query_results:
-        found = tree.add(Text(typed(result.query), "bold", overflow="fold"))
+        found = tree.add(Text(typed(result.query), "bold"))
         if result.HasField("trace"):
             _add_walk(found, result.trace)
         if result.HasField("rerank"):
             add_rerank(found, result.rerank)
         hits = found.add(f"found: {len(result.hits)}")
         for hit in result.hits:
-            hits.add(Text(f"{hit.score:.3f}  {hit.uri}", overflow="fold"))
+            hits.add(Text(f"{hit.score:.3f}  {hit.uri}"))
         found.add(render.timings_line(result.timings))
     merged = tree.add(
         f"merge: {reply.total} of {sum(len(r.hits) for r in reply.query_results)}, "
         "each once, with its best score"
     )
     for match in render.by_score(reply):
-        below = merged.add(Text(f"{match.score:.3f}  {match.uri}", "bold", overflow="fold"))
+        below = merged.add(Text(f"{match.score:.3f}  {match.uri}", "bold"))
         if match.HasField("parts"):
             below.add(formula(match.parts))
     tree.add(render.timings_line(reply.timings))
     return tree
 
 
-def add_plan(tree: Tree, plan: retrieval_pb2.QueryPlan) -> None:
-    """Add the plan and its source."""
+def find_reasons(reply: retrieval_pb2.FindResponse) -> Outline:
+    """Return why the first results stand where they do, and what the search looked at."""
+    tree = Outline(Text("why", "bold"))
+    for match in render.by_score(reply)[:_EXPLAINED]:
+        about = tree.add(Text(f"{match.score:.3f}  {match.uri}", "bold"))
+        about.add(reason(match, identifiers=reply.trace.identifiers))
+    for trace in (reply.trace, *reply.further_traces):
+        asked = tree.add(Text(trace.question, "bold")) if trace.question else tree
+        _add_scope(asked, trace)
+    if reply.HasField("rerank"):
+        add_rerank(tree, reply.rerank)
+    tree.add(render.timings_line(reply.timings))
+    tree.add(Text(_MORE, "dim"))
+    return tree
+
+
+def search_steps(query: str, reply: retrieval_pb2.SearchResponse) -> Outline:
+    """Return the plan of a Search, and what each of its queries found."""
+    tree = Outline(Text(query, "bold"))
+    tree.attach(plan_tree(reply.query_plan))
+    for result in reply.query_results:
+        found = tree.add(Text(f"{typed(result.query)}  found {len(result.hits)}", "bold"))
+        for hit in result.hits[:_EXPLAINED]:
+            found.add(Text(f"{hit.score:.3f}  {hit.uri}"))
+        if result.HasField("rerank"):
+            add_rerank(found, result.rerank)
+    tree.add(render.timings_line(reply.timings))
+    tree.add(Text(_MORE, "dim"))
+    return tree
+
+
+def plan_tree(plan: retrieval_pb2.QueryPlan) -> Outline:
+    """Return the plan of a Search with its source."""
     source = render.value_name(retrieval_pb2.PlanSource, plan.source)
     by = f"plan by {plan.model or source}" if source == "model" else f"plan: {source}"
-    node = tree.add(Text(f"{by}; {plan.reason}" if plan.reason else by, overflow="fold"))
+    node = Outline(f"{by}; {plan.reason}" if plan.reason else by)
     for query in plan.queries:
         intent = f"; {query.intent}" if query.intent else ""
-        node.add(Text(f"{query.priority}  {typed(query)}{intent}", overflow="fold"))
+        node.add(f"{query.priority}  {typed(query)}{intent}")
     for note in plan.notes:
-        node.add(Text(note, "yellow", overflow="fold"))
+        node.add(Text(note, "yellow"))
+    return node
 
 
-def add_rerank(tree: Tree, rerank: retrieval_pb2.Rerank) -> None:
+def add_rerank(tree: Outline, rerank: retrieval_pb2.Rerank) -> None:
     """Add the calls of the reranker."""
     status = render.value_name(retrieval_pb2.RerankStatus, rerank.status)
     about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
-    node = tree.add(Text(about, "yellow" if status == "failed" else "", overflow="fold"))
+    node = tree.add(Text(about, "yellow" if status == "failed" else ""))
     for one in rerank.rounds:
         what = f"round {one.round}: {one.opened:,} opened" if one.round else "start points"
         rest = {
@@ -131,15 +165,8 @@ def typed(query: retrieval_pb2.TypedQuery) -> str:
     return f"{render.type_name(query.context_type) or 'everything'}: {query.query}"
 
 
-def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
-    tree.add(
-        f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
-        f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
-        f"{trace.rescored:,} of them again in fp32"
-    )
-    identifiers = "; identifiers, so text alone counts" if trace.identifiers else ""
-    terms = " ".join(trace.terms) or "none"
-    tree.add(Text(f"query: {trace.query_script}; terms: {terms}{identifiers}"))
+def _add_walk(tree: Outline, trace: retrieval_pb2.FindTrace) -> None:
+    _add_scope(tree, trace)
     if trace.lexical_rescale > 1:
         tree.add(
             f"words: few of the query's are in any text, so their scores are raised by "
@@ -174,6 +201,17 @@ def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
     if trace.stop_reason:
         # A newer daemon may send an unknown reason.
         tree.add(f"stopped: {_STOPPED.get(trace.stop_reason, trace.stop_reason)}")
+
+
+def _add_scope(tree: Outline, trace: retrieval_pb2.FindTrace) -> None:
+    tree.add(
+        f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
+        f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
+        f"{trace.rescored:,} of them again in fp32"
+    )
+    identifiers = "; identifiers, so text alone counts" if trace.identifiers else ""
+    terms = " ".join(trace.terms) or "none"
+    tree.add(Text(f"query: {trace.query_script}; terms: {terms}{identifiers}"))
 
 
 def reason(match: retrieval_pb2.MatchedContext, *, identifiers: bool = False) -> str:
@@ -218,14 +256,14 @@ def _clauses(parts: retrieval_pb2.ScoreParts, uri: str, *, identifiers: bool) ->
         yield f"{_ADDED[name]} {moved} {abs(amounts[name]):.3f}{total}"
 
 
-def _add_directories(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
+def _add_directories(tree: Outline, trace: retrieval_pb2.FindTrace) -> None:
     shown = trace.directories[:_DIRECTORIES_SHOWN]
     title = "directories"
     if trace.rounds:
         title += f": {trace.opened:,} opened in {trace.rounds} rounds"
     if len(trace.directories) > len(shown):
         title += f", the first {len(shown)} of {len(trace.directories)} (--json has all)"
-    render.add_by_uri(tree.add(title), {d.uri: _directory(d) for d in shown})
+    render.add_by_uri(tree.add(title), {d.uri: (_directory(d), None) for d in shown})
 
 
 def _directory(directory: retrieval_pb2.TracedDirectory) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import time
@@ -20,6 +21,7 @@ from vikingd.domain.errors import VikingError
 from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.hidden_packages import without
 from vikingd.system.installing import install_command
+from vikingd.system.user_cache import cache_directory
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -49,6 +51,10 @@ _LogLevel = Annotated[
 ]
 
 _SAY_EVERY = 3.0  # seconds
+_FIRST_START = (
+    "the first start: it compiles kernels for this processor, once, which takes about half a "
+    "minute on two idle cores"
+)
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
@@ -172,6 +178,9 @@ def serve(
     for flag, given in (("--reader", reader), *accepted):
         if settings.store and given:
             _fail(f"{flag} does not go with a shared store: every node writes it", code=2)
+    if not any(cache_directory().glob("kernels-*")):
+        # Before all that takes seconds on a busy machine.
+        logging.getLogger("vikingd").info(_FIRST_START)
     gc.disable()  # a start makes no garbage; to look for it takes a tenth of the start
     # This import takes a second, which --help and wrong settings do not wait for.
     try:

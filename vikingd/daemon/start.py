@@ -6,6 +6,8 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from vikingd.system.standard_streams import open_closed
 
@@ -14,7 +16,7 @@ _INTERRUPTED = 130  # a shell's 128 + SIGINT
 
 def vikingd() -> None:
     """Run the daemon's command line."""
-    _run("vikingd.daemon.server")
+    _run("vikingd.daemon.server", raises=True)
 
 
 def vikingctl() -> None:
@@ -22,18 +24,44 @@ def vikingctl() -> None:
     if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
         open_closed()
         importlib.import_module("vikingd.hooks.hook_command").main(sys.argv[2:])
-    _run("vikingd.ctl.main")
+    _run("vikingd.ctl.main", raises=False)
 
 
-def _run(module: str) -> None:
-    open_closed()
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
+@contextmanager
+def raised_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt during the context, in place of ending the process."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not _quit:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _quit(*_: object) -> None:
+    os._exit(_INTERRUPTED)
+
+
+def _run(module: str, *, raises: bool) -> None:
+    """Run a command line.
+
+    Args:
+        module: the module with its `main`.
+        raises: Ctrl-C raises KeyboardInterrupt once the module is loaded; else only where the
+            module wants it.
+    """
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # otherwise a shell ignores it
         # An import might wrap or swallow an exception.
-        signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+        signal.signal(signal.SIGINT, _quit)
+    open_closed()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
     main = importlib.import_module(module).main
-    signal.signal(signal.SIGINT, before)
+    if raises:
+        signal.signal(signal.SIGINT, before)
     try:
         main()
     except KeyboardInterrupt:

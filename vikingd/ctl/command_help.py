@@ -1,0 +1,114 @@
+"""The help of a command on one screen, without the options that all commands have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from vikingd.ctl.options import PANEL
+from vikingd.daemon.command_groups import PlainGroup
+from vikingd.daemon.start import raised_interrupts
+
+COMMON_LINE = "Common options, such as --json, -q and --address: vikingctl help options"
+
+_FORMS = {"int range": "N", "int": "N", "float range": "X", "float": "X", "str": "TEXT"}
+_FULL, _FULL_FLAG = "--trace=full", "--full-trace"
+
+
+class Command(TyperCommand):
+    """A command whose help has its own options alone, and whose --trace may have a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; `--trace=full` is a flag of its own for the parser."""
+        end = args.index("--") if "--" in args else len(args)
+        known = [_FULL_FLAG if one == _FULL else one for one in args[:end]]
+        for one in known:
+            if one.startswith("--trace="):
+                raise typer.BadParameter(f"{one}: it is --trace, or {_FULL} for all of it", ctx=ctx)
+        return super().parse_args(ctx, known + args[end:])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, which Ctrl-C may interrupt in its own way."""
+        with raised_interrupts():
+            return super().invoke(ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        self.format_usage(ctx, formatter)
+        write_text(formatter, self.help or "")
+        records = {"argument": [], "option": []}  # type: dict[str, list[tuple[str, str]]]
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record and param.name != "help" and not is_common(param):
+                records[param.param_type_name].append((_plain(record[0]), record[1]))
+        for kind, listed in records.items():
+            if listed:
+                with formatter.section(f"{kind.title()}s"):
+                    formatter.write_dl(listed)
+        if any(map(is_common, self.params)):
+            formatter.write(f"\n{COMMON_LINE}\n")
+
+
+class Group(PlainGroup):
+    """A group of commands, with one line for each in its help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command; without any argument show the help."""
+        if not args and not ctx.resilient_parsing:
+            print(ctx.get_help())
+            raise typer.Exit(2)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        self.format_usage(ctx, formatter)
+        write_text(formatter, self.help or "")
+        for title, commands in self.sections(ctx):
+            with formatter.section(title):
+                formatter.write_dl(list(commands))
+        path = ctx.command_path
+        formatter.write(f"\nThe options of a command: {path} COMMAND --help\n{COMMON_LINE}\n")
+
+    def sections(self, ctx: Any) -> Iterable[tuple[str, Iterable[tuple[str, str]]]]:
+        """Yield the titles of the parts of the list, each with names and texts of commands."""
+        names = self.list_commands(ctx)
+        found = ((name, self.get_command(ctx, name)) for name in names)
+        yield "Commands", [(name, summary(one)) for name, one in found if one is not None]
+
+
+def group(about: str) -> typer.Typer:
+    """Return an empty group of commands."""
+    return typer.Typer(cls=Group, help=about, rich_markup_mode=None)
+
+
+def summary(command: Any) -> str:
+    """Return the first sentence of the help of a command."""
+    sentence = " ".join((command.help or "").split("\n\n")[0].split())
+    return sentence.removesuffix(".")
+
+
+def _plain(names: str) -> str:
+    """Return the names of an option with the form of its value in the words of guides."""
+    names = re.sub(r"<list\[(.*)\]>", r"<\1>", names)
+    for type_name, word in _FORMS.items():
+        names = names.replace(f"<{type_name}>", word)
+    return names
+
+
+def is_common(param: Any) -> bool:
+    """Return True if all commands have the option."""
+    return getattr(param, "rich_help_panel", None) == PANEL
+
+
+def write_text(formatter: Any, text: str) -> None:
+    """Write the text of a help; a paragraph of an example or of RPCs keeps its lines."""
+    for paragraph in text.strip().split("\n\n"):
+        formatter.write("\n")
+        if paragraph.startswith(("Example:", "RPC:", " ")):
+            formatter.write(paragraph + "\n")
+        else:
+            formatter.write_text(" ".join(paragraph.split()))
