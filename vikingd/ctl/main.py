@@ -178,7 +178,7 @@ class _Group(Group):
         with _broken_pipes_told():
             return super().invoke(ctx)
 
-    def sections(self, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    def sections(self, _ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         """Yield the parts of the list; the modules of the commands are not loaded."""
         for title in dict.fromkeys(place.panel for place in _PLACES.values()):
             yield (
