@@ -1,15 +1,33 @@
 // The answer of Recall: memories, and the parts of their salience.
-import { html, useState } from "./vendor/vendor.js";
+import { html, useEffect, useRef, useState } from "./vendor/vendor.js";
+import { useAnswer } from "./answers.js";
 import { call } from "./api.js";
+import { Ask } from "./ask.js";
 import { Bar } from "./bars.js";
 import { Degraded, Doubt, Summary } from "./results.js";
+import { go } from "./route.js";
 import { SALIENCE } from "./scores.js";
 import { number, t } from "./texts.js";
 import { useUnsaved } from "./unsaved.js";
 import { spelled, visible } from "./visible.js";
 
-/** The memories. */
-export function Memories({ reply, taken, project, open, changed, fail }) {
+/** The view. */
+export function Memories({ route, open, changed, fail }) {
+  const { q, project } = route;
+  const field = useRef(null);
+  const { answer, isBusy } = useAnswer("recall", q ? { query: q, noTouch: true, scope: { withGlobal: true, project: project || undefined } } : null, fail);
+  useEffect(() => {
+    field.current.value = project;
+  }, [project]);
+  return html`<div class="view" aria-busy=${isBusy}>
+    <${Ask} q=${q} ask=${(next) => go({ q: next, project: field.current.value.trim() })}>
+      <input ref=${field} class="project" aria-label=${t("project")} placeholder=${t("project")} title=${t("projectHint")} defaultValue=${project} autocomplete="off" />
+    <//>
+    ${answer && html`<${Recalled} reply=${answer.reply} taken=${answer.taken} project=${project} open=${open} changed=${changed} fail=${fail} />`}
+  </div>`;
+}
+
+function Recalled({ reply, taken, project, open, changed, fail }) {
   const memories = reply.results || [];
   const budget = Number(reply.totalTokens || 0) + Number(reply.budgetRemaining || 0);
   return html`<div class="answer">
