@@ -255,4 +255,7 @@ export const number = (value) => Number(value || 0).toLocaleString(locale());
 /** Return a time as people of the language write it; "" without one. */
 export const time = (value) => (value ? new Date(value).toLocaleString(locale(), { dateStyle: "medium", timeStyle: "short" }) : "");
 
+/** Return the day of a time; "" without one. */
+export const day = (value) => (value ? new Date(value).toLocaleDateString(locale(), { dateStyle: "medium" }) : "");
+
 use(language);
