@@ -32,7 +32,7 @@ def built(directory: Path) -> Path:
 
     `.ts` files that are there already are compiled too.
     """
-    directory.joinpath("node_modules").symlink_to(_packages())
+    directory.joinpath("node_modules").symlink_to(packages(SOURCE))
     for path in SOURCE.iterdir():
         shutil.copy(path, directory)
     rpc = SITE / "google" / "rpc" / "error_details.proto"
@@ -106,13 +106,13 @@ def node(directory: Path, address: str, **options: str) -> Iterator[Node]:
         assert made.close() == 0
 
 
-def _packages() -> Path:
-    """Return the directory of the locked packages, which is made once."""
+def packages(source: Path) -> Path:
+    """Return the directory of the packages that a directory with a lock file names, made once."""
     version = subprocess.check_output([needed("node"), "--version"], text=True).strip()
     if int(version.removeprefix("v").split(".")[0]) < _OLDEST:
         lacking(f"node {version} is too old: install Node {_OLDEST} or newer")
     npm = needed("npm")
-    files = [SOURCE / name for name in ("package.json", "package-lock.json")]
+    files = [source / name for name in ("package.json", "package-lock.json")]
     digest = hashlib.sha256(version.encode() + b"".join(map(Path.read_bytes, files))).hexdigest()
     home = cache_directory() / "tests" / f"node-{digest[:16]}"
     home.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def _install(npm: str, home: Path) -> None:
     command = [npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"]
     done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
     if done.returncode and any(word in done.stderr for word in _UNREACHABLE):
-        lacking("npm cannot reach its registry, and its cache lacks packages of tests/gateway/node")
+        lacking("npm cannot reach its registry, and its cache lacks packages of tests/gateway")
     assert done.returncode == 0, done.stderr
 
 

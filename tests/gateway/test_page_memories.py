@@ -59,7 +59,7 @@ def press(found: Locator, name: str) -> None:
 
 
 def test_a_memory_is_forgotten_and_comes_back(browser: Browser, served: Site) -> None:
-    """Undo writes a memory again with its file, place, pin, counters and time, and names its new id."""
+    """Undo writes a memory again as it was: text, place, pin, counters, time; its new id is told."""
     served.client.put(
         [Draft(NOTES, content="# Notes\n\n- One.\n- 📌 The key is\n  upstairs. 🔑\n- Two.\n")]
     )

@@ -15,12 +15,15 @@ from starlette.types import ASGIApp
 
 from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
+from vikingd.client.messages import MessageClient
 from vikingd.config import Settings, usable
 from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.gateway import docs, http_address
 from vikingd.gateway.callers import Callers
 from vikingd.gateway.context_resources import PREFIX, Contexts
 from vikingd.gateway.daemon_calls import Calls
+from vikingd.gateway.file_uploads import PREFIX as FILES
+from vikingd.gateway.file_uploads import Uploads
 from vikingd.gateway.http_errors import JSON
 from vikingd.gateway.mcp_endpoint import PATH, Models
 from vikingd.gateway.outer_middleware import OuterMiddleware
@@ -51,21 +54,27 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     with usable("gateway.daemon"):
         upstream = Upstream(address, credentials)
         client = AsyncClient(address, **dataclasses.asdict(credentials))
+        uploader = MessageClient(address, **dataclasses.asdict(credentials))
     # A certificate of the gateway may count as a key, which its callers do not have.
     needs_key = not listen.is_local or bool(settings.gateway.hosts or credentials.certificate)
     callers = Callers(needs_key=needs_key, cookie=f"vikingd-session-{listen.port}")
     calls = Calls(upstream, callers, settings.limits.max_message_bytes)
     models = Models(client, callers, calls, read_only=settings.gateway.read_only)
-    router = Router(_routes(upstream, callers, calls, models), redirect_slashes=False)
+    uploads = Uploads(calls, uploader)
+    router = Router(_routes(upstream, callers, calls, models, uploads), redirect_slashes=False)
     try:
         async with models.running():
             yield OuterMiddleware(router, listen, settings.gateway.hosts, settings.gateway.origins)
     finally:
+        uploads.close()
+        uploader.close()
         await client.close()
         await upstream.close()
 
 
-def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) -> list[Route]:
+def _routes(
+    upstream: Upstream, callers: Callers, calls: Calls, models: Models, uploads: Uploads
+) -> list[Route]:
     rest, contexts, signing_in = Rest(calls), Contexts(calls), SigningIn(calls, callers)
 
     async def show_health(_: Request) -> Response:
@@ -82,6 +91,9 @@ def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) 
         _route(
             f"{PREFIX}{{path:path}}", GET=contexts.get, PUT=contexts.put, DELETE=contexts.delete
         ),
+        _route(f"{FILES}{{path:path}}", PUT=uploads.put),
+        _route("/v1/formats", GET=uploads.formats),
+        _route("/v1/demo", POST=uploads.demo),
         _route("/session", GET=signing_in.show, POST=signing_in.begin, DELETE=signing_in.end),
         _route("/healthz", GET=show_health),
         *(Route(path, models, methods=["POST"]) for path in (PATH, f"{PATH}/")),

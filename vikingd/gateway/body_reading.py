@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -14,12 +17,16 @@ LARGE = 64 << 10
 """Bytes from which a body counts as large: it needs a valid key, and MOST_HELD bounds the sum."""
 
 MOST_HELD = 64 << 20
-"""Bytes of large bodies in memory; a single one may be larger."""
+"""Bytes of large bodies in memory, or on disk; a single one may be larger."""
 
 SECONDS = 60.0
 """The time for a whole body."""
 
+REMEDY = "send less at once, or raise limits.max_message_bytes in the configuration"
+
 _RETRY_AFTER = 1.0
+
+T = TypeVar("T")
 
 
 class Bodies:
@@ -27,10 +34,12 @@ class Bodies:
 
     Args:
         most: bytes of the largest body.
+        remedy: told of a larger one.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, remedy: str = REMEDY) -> None:
         self._most = most
+        self._remedy = remedy
         self._held = 0
 
     @asynccontextmanager
@@ -49,6 +58,43 @@ class Bodies:
             Fault: the body is too large, too slow, or one of too many.
             starlette.requests.ClientDisconnect: the client went away.
         """
+        parts: list[bytes] = []
+
+        async def take(part: bytes) -> None:
+            parts.append(part)
+
+        async with self._received(request, check, take):
+            yield b"".join(parts)
+
+    @asynccontextmanager
+    async def save(
+        self, request: Request, check: Callable[[], Awaitable[None]], path: Path
+    ) -> AsyncIterator[None]:
+        """Write the body of a request to a new file, which is whole within the `with` block.
+
+        The arguments and errors are those of `read`; the bytes count as held, too.
+
+        Raises:
+            Fault: the file cannot be written, either.
+        """
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(await _done(path.open, "xb"))
+
+            async def take(part: bytes) -> None:
+                await _done(file.write, part)
+
+            async with self._received(request, check, take):
+                await _done(stack.close)
+                yield
+
+    @asynccontextmanager
+    async def _received(
+        self,
+        request: Request,
+        check: Callable[[], Awaitable[None]],
+        take: Callable[[bytes], Awaitable[None]],
+    ) -> AsyncIterator[None]:
+        """Pass the parts of a body to `take`; its bytes are held until the end of the block."""
         held = 0
 
         def hold(size: int) -> None:
@@ -58,46 +104,52 @@ class Bodies:
                 raise Fault(429, "too many large requests are in work", retry_after=_RETRY_AFTER)
             self._held, held = others + size, size
 
-        async def received() -> bytes:
+        async def receive() -> None:
             declared = _declared(request)
             self._check_size(declared)
             if declared > LARGE:
                 await check()
                 hold(declared)
-            parts: list[bytes] = []
             size = 0
             async for part in request.stream():
-                parts.append(part)
                 size += len(part)
                 self._check_size(size)
                 if size > LARGE and size > held:
                     if not held:
                         await check()
                     hold(size)
-            return b"".join(parts)
+                await take(part)
 
         try:
             try:
                 async with asyncio.timeout(SECONDS):
-                    body = await received()
+                    await receive()
             except TimeoutError:
                 raise Fault(408, f"the body did not arrive within {SECONDS:g} s") from None
-            yield body
+            yield
         finally:
             self._held -= held
 
     def _check_size(self, size: int) -> None:
         if size > self._most:
-            raise too_large(self._most)
+            raise too_large(self._most, self._remedy)
 
 
-def too_large(most: int) -> Fault:
+def too_large(most: int, remedy: str = REMEDY) -> Fault:
     """Return the fault of a request that is larger than `most` bytes."""
-    return Fault(
-        413,
-        f"the request is larger than {most:,} bytes; send less at once, or raise "
-        "limits.max_message_bytes in the configuration",
-    )
+    return Fault(413, f"the request is larger than {most:,} bytes; {remedy}")
+
+
+async def _done(function: Callable[..., T], *given: Any) -> T:
+    """Return the result of a function of a file, which a thread calls.
+
+    Raises:
+        Fault: the disk refuses.
+    """
+    try:
+        return await asyncio.to_thread(function, *given)
+    except OSError as error:
+        raise Fault(507, f"the file cannot be kept while it is read: {error.strerror}") from None
 
 
 def _declared(request: Request) -> int:

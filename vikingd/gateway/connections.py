@@ -10,6 +10,7 @@ import h11
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from vikingd.gateway.file_uploads import PREFIX as FILES
 from vikingd.gateway.http_errors import Fault
 
 MOST = 1000
@@ -120,10 +121,11 @@ class Connection(H11Protocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return True to keep the connection until the requests received so far are answered.
 
-        asyncio ignores this for TLS.
+        A client that ends the connection while its file is read has cancelled the upload. asyncio
+        ignores the result for TLS.
         """
         self._has_ended = True
-        return self._is_answering()
+        return self._is_answering() and not self.cycle.scope["path"].startswith(FILES)
 
     def _is_answering(self) -> bool:
         cycle = self.cycle

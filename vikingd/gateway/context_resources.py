@@ -39,7 +39,7 @@ class Contexts:
         """Read a context."""
         with Query(request) as query:
             timeout, revision = query.timeout(), query.one("min_revision")
-        fields = {"uri": _uri(request), "min_revision": revision}
+        fields = {"uri": uri_of(request), "min_revision": revision}
         reply = await self._calls.send(request, _GET, fields, timeout, "context")
         etag = f'"{reply.message.context.revision}"'
         tags = request.headers.get("if-none-match", "").split(",")
@@ -49,7 +49,7 @@ class Contexts:
 
     async def put(self, request: Request) -> Response:
         """Write a context, as JSON or as the text of a file."""
-        kind, uri, revision = media_type(request), _uri(request), _expected(request)
+        kind, uri, revision = media_type(request), uri_of(request), _expected(request)
         with Query(request) as query:
             timeout, waits = query.timeout(), query.flag("wait_for_vectors")
         if kind not in (JSON, *TEXTS):
@@ -70,7 +70,7 @@ class Contexts:
         revision = _expected(request)
         with Query(request) as query:
             timeout, may_miss = query.timeout(), query.flag("allow_missing")
-        fields: dict[str, Any] = {"uris": [_uri(request)], "allow_missing": may_miss}
+        fields: dict[str, Any] = {"uris": [uri_of(request)], "allow_missing": may_miss}
         if revision is not None:
             fields["expected_revision"] = revision
         with _as_precondition(revision):
@@ -89,11 +89,11 @@ def _as_precondition(revision: str | None) -> Iterator[None]:
         raise
 
 
-def _uri(request: Request) -> str:
+def uri_of(request: Request, prefix: str = PREFIX) -> str:
     """Return the URI of a path, whose escapes the server has not decoded strictly."""
     raw: bytes = request.scope["raw_path"]
     try:
-        return ROOT + unquote_to_bytes(raw.removeprefix(PREFIX.encode())).decode()
+        return ROOT + unquote_to_bytes(raw.removeprefix(prefix.encode())).decode()
     except UnicodeDecodeError:
         raise Fault(400, "is not valid UTF-8", field="path") from None
 

@@ -84,9 +84,8 @@ class Calls:
             Fault: a field is invalid.
             ClientDisconnect: the client went away.
         """
-        caller = self._callers.of(request.headers)
-        data = json_form.fill(rpc.request(), fields)
-        with self._signing_out(caller):
+        with self.caller(request) as caller:
+            data = json_form.fill(rpc.request(), fields)
             return await self._sent(request, caller, rpc, data, timeout, shown)
 
     async def send_body(
@@ -125,6 +124,24 @@ class Calls:
         rpc, request = _CHECK
         await self._upstream.call(rpc.path, request, caller.metadata, _CHECK_TIMEOUT)
 
+    @contextmanager
+    def caller(self, request: Request) -> Iterator[Caller]:
+        """Yield the caller of a request, for a `with` block.
+
+        The session of a caller whose key the daemon refuses in the block ends.
+
+        Raises:
+            Fault: the request has no key where one is needed.
+        """
+        caller = self._callers.of(request.headers)
+        try:
+            yield caller
+        except CallFailed as error:
+            if error.code is grpc.StatusCode.UNAUTHENTICATED and caller.session:
+                self._callers.sessions.end(caller.session)
+                error.headers.update(self._callers.forgotten())
+            raise
+
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[tuple[Caller, bytes]]:
         """Yield the caller and the body of a request, for a `with` block.
@@ -135,8 +152,7 @@ class Calls:
             CallFailed: the daemon refuses the key.
             Fault: the body is too large, too slow, or one of too many.
         """
-        caller = self._callers.of(request.headers)
-        with self._signing_out(caller):
+        with self.caller(request) as caller:
             async with self._bodies.read(request, partial(self.check, caller)) as body:
                 yield caller, body
 
@@ -180,17 +196,6 @@ class Calls:
         if len(data) <= most:
             return function(data)
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, data)
-
-    @contextmanager
-    def _signing_out(self, caller: Caller) -> Iterator[None]:
-        """End the session of a caller whose key the daemon refuses."""
-        try:
-            yield
-        except CallFailed as error:
-            if error.code is grpc.StatusCode.UNAUTHENTICATED and caller.session:
-                self._callers.sessions.end(caller.session)
-                error.headers.update(self._callers.forgotten())
-            raise
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:

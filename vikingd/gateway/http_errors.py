@@ -17,6 +17,7 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 from starlette.responses import Response
 
+from vikingd.client.client_errors import ClientError
 from vikingd.domain.errors import shortened
 
 DOMAIN = "viking.retrieval.v1"
@@ -53,9 +54,11 @@ OWN: Final[dict[int, tuple[grpc.StatusCode, str]]] = {
     413: (_Code.INVALID_ARGUMENT, "BODY_TOO_LARGE"),
     415: (_Code.INVALID_ARGUMENT, "UNSUPPORTED_MEDIA_TYPE"),
     421: (_Code.PERMISSION_DENIED, "HOST_NOT_ALLOWED"),
+    422: (_Code.INVALID_ARGUMENT, "FILE_NOT_TAKEN"),
     429: (_Code.RESOURCE_EXHAUSTED, "OVERLOADED"),
     500: (_Code.INTERNAL, "INTERNAL"),
     503: (_Code.UNAVAILABLE, "UNREACHABLE"),
+    507: (_Code.RESOURCE_EXHAUSTED, "NO_ROOM"),
 }
 """Code and reason of the errors that the gateway itself finds, by their HTTP status."""
 
@@ -133,21 +136,47 @@ class Fault(HttpError):
             violation = BadRequest.FieldViolation(field=field, description=message)
             status.details.add().Pack(BadRequest(field_violations=[violation]))
         if retry_after is not None:
-            retry = RetryInfo()
-            retry.retry_delay.FromNanoseconds(round(retry_after * 1e9))
-            status.details.add().Pack(retry)
+            status.details.add().Pack(_retry(retry_after))
         super().__init__(http, status, headers or {})
 
 
 class CallFailed(HttpError):
-    """A call that the daemon, or the connection to it, answered with an error."""
+    """A call that the daemon, or the connection to it, answered with an error.
 
-    def __init__(self, error: grpc.aio.AioRpcError) -> None:
-        self.code = error.code()
-        http = HTTP[self.code]
-        if self.code is _Code.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+    Attributes:
+        code: of gRPC.
+    """
+
+    def __init__(self, code: grpc.StatusCode, status: Status) -> None:
+        self.code = code
+        http = HTTP[code]
+        if code is _Code.RESOURCE_EXHAUSTED and _TOO_LARGE in status.message:
             http = 413
-        super().__init__(http, _status_of(error), {})
+        super().__init__(http, status, {})
+
+    @classmethod
+    def of_rpc(cls, error: grpc.aio.AioRpcError) -> CallFailed:
+        """Return the failure of a call of the gateway's own channel."""
+        return cls(error.code(), _status_of(error))
+
+    @classmethod
+    def of_client(cls, error: ClientError) -> CallFailed:
+        """Return the failure of a call of a client."""
+        code = error.code
+        if not error.reason:
+            return cls(code, _without_reason(code, error.message))
+        status = Status(code=code.value[0], message=error.message)
+        info = ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
+        status.details.add().Pack(info)
+        if error.field_violations:
+            found = [
+                BadRequest.FieldViolation(field=one.field, description=one.description)
+                for one in error.field_violations
+            ]
+            status.details.add().Pack(BadRequest(field_violations=found))
+        if error.retry_after is not None:
+            status.details.add().Pack(_retry(error.retry_after))
+        return cls(code, status)
 
 
 def _status_of(error: grpc.aio.AioRpcError) -> Status:
@@ -160,8 +189,19 @@ def _status_of(error: grpc.aio.AioRpcError) -> Status:
     if status is not None:
         return status
     code = error.code()
-    reason, message = _WITHOUT_REASON.get(code, ("", error.details() or code.name))
+    return _without_reason(code, error.details() or code.name)
+
+
+def _without_reason(code: grpc.StatusCode, said: str) -> Status:
+    """Return the status of an error that gRPC itself raises."""
+    reason, message = _WITHOUT_REASON.get(code, ("", said))
     status = Status(code=code.value[0], message=message)
     if reason:
         status.details.add().Pack(ErrorInfo(reason=reason, domain=DOMAIN))
     return status
+
+
+def _retry(seconds: float) -> RetryInfo:
+    retry = RetryInfo()
+    retry.retry_delay.FromNanoseconds(round(seconds * 1e9))
+    return retry

@@ -83,13 +83,18 @@ def media_type(request: Request) -> str:
     Raises:
         Fault: the body is compressed, or not UTF-8.
     """
-    if request.headers.get("content-encoding", "identity") != "identity":
-        raise Fault(415, "a body must not be compressed")
+    check_uncompressed(request)
     kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
     charset = parameters.partition("charset=")[2].strip(' "')
     if charset not in ("", "utf-8", "utf8"):
         raise Fault(415, f"the charset must be utf-8, not {charset}")
     return kind.strip()
+
+
+def check_uncompressed(request: Request) -> None:
+    """Refuse a body that is compressed."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Fault(415, "a body must not be compressed")
 
 
 def fields_of(body: bytes) -> Any:

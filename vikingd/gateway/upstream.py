@@ -61,7 +61,7 @@ class Upstream:
         try:
             reply: bytes = await reply_of(send(request, metadata=metadata, timeout=timeout))
         except grpc.aio.AioRpcError as error:
-            raise CallFailed(error) from None
+            raise CallFailed.of_rpc(error) from None
         return reply
 
     async def stream(
@@ -79,7 +79,7 @@ class Upstream:
                 async for part in parts:
                     yield part
         except grpc.aio.AioRpcError as error:
-            raise CallFailed(error) from None
+            raise CallFailed.of_rpc(error) from None
 
     async def is_serving(self) -> bool:
         """Return whether the daemon serves."""

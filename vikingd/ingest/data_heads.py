@@ -13,7 +13,8 @@ LIMIT = 256 << 10
 HEAD = 32 << 10
 """The bytes of a head, at most."""
 
-_DATA = (".csv", ".tsv", ".psv", ".json", ".jsonl", ".ndjson", ".geojson", ".topojson")
+ENDINGS = (".csv", ".tsv", ".psv", ".json", ".jsonl", ".ndjson", ".geojson", ".topojson")
+"""The suffixes of files of data."""
 
 
 class Head(NamedTuple):
@@ -31,7 +32,7 @@ def head_of(path: Path) -> Head | None:
     Raises:
         OSError: the file cannot be read.
     """
-    if not path.name.lower().endswith(_DATA):
+    if not path.name.lower().endswith(ENDINGS):
         return None
     with open_regular(path) as file:
         size = file.seek(0, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from vikingd.ingest.data_heads import ENDINGS as DATA_ENDINGS
 from vikingd.ingest.html_source import holds_source
 from vikingd.ingest.restructured import is_restructured
 
@@ -73,6 +74,14 @@ def syntax_of(name: str, content: str = "") -> Syntax:
 def document_format(name: str) -> str:
     """Return the format of a file that an import turns into Markdown; "" for any other file."""
     return _DOCUMENTS.get(ending(name), "")
+
+
+def known_endings() -> list[str]:
+    """Return the suffixes of documents, markup, source code, data and plain text; sorted.
+
+    A file with another suffix is read as plain text.
+    """
+    return sorted({*_MARKDOWN, *_OTHER_MARKUP, *_COMMENT_MARK, *DATA_ENDINGS, ".txt"})
 
 
 def comment_mark(name: str) -> str:

@@ -45,6 +45,7 @@ function App() {
   const [leaving, setLeaving] = useState(null); // a step that waits until a person drops a text
   const shown = useRef(route);
   const visited = useRef({}); // the last state of each view
+  const wantsBox = useRef(false);
 
   const fail = (failure) => {
     if (!failure) return setError("");
@@ -86,7 +87,9 @@ function App() {
       if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
       if (event.key === "/" && !/^(input|textarea|select)$/i.test(event.target.tagName)) {
         event.preventDefault();
-        focusBox();
+        if (focusBox()) return;
+        go({ mode: "find" });
+        wantsBox.current = true;
       } else if (event.key === "Escape") closeLast();
     };
     addEventListener("hashchange", follow);
@@ -98,12 +101,17 @@ function App() {
     };
   }, []);
 
+  useEffect(() => {
+    if (wantsBox.current && focusBox()) wantsBox.current = false;
+  }, [route.mode]);
+
   const place = placeOf(route.mode);
   visited.current[place] = fragment(route);
   const isTree = route.mode === "tree";
   const uri = route.uri || (isTree ? ROOT : "");
   const close = () => go({ uri: "", lines: "" });
   useEscape(Boolean(route.uri), close);
+  const hrefOf = (mode) => `#${mode === "tree" && route.uri ? fragment({ mode, uri: route.uri }) : (visited.current[mode] ?? `mode=${mode}`)}`;
   const open = (next, lines = "") => go({ uri: next, lines });
   const changed = () => setChanges((n) => n + 1);
   const leave = async () => {
@@ -121,7 +129,7 @@ function App() {
     <header class="top">
       <a class="brand" href="#"><img src="icon.svg" alt="" width="22" height="22" /><span>vikingd</span></a>
       <nav class="places" aria-label=${t("views")}>
-        ${PLACES.map(([mode, name]) => html`<a key=${mode} href=${`#${visited.current[mode] ?? `mode=${mode}`}`} aria-current=${mode === place ? "page" : undefined}>${t(name)}</a>`)}
+        ${PLACES.map(([mode, name]) => html`<a key=${mode} href=${hrefOf(mode)} aria-current=${mode === place ? "page" : undefined}>${t(name)}</a>`)}
       </nav>
       <div class="tools">
         <button type="button" class="icon" aria-label=${t("theme")} title=${t("theme")} onClick=${switchTheme}>

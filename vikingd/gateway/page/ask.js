@@ -29,5 +29,9 @@ export function Ask({ q, ask, name = t("search"), hint = t("searchHint"), childr
   </form>`;
 }
 
-/** Put the focus into the box of the view, if it has one. */
-export const focusBox = () => document.querySelector(".ask input[type=search]")?.focus();
+/** Put the focus into the box of the view; return false if it has none. */
+export function focusBox() {
+  const box = document.querySelector(".ask input[type=search]");
+  box?.focus();
+  return Boolean(box);
+}

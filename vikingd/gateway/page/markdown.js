@@ -15,8 +15,10 @@ const UNSHOWN = /^\{(toctree|contents|include|index|raw)\}/i;
 /** The mark of a link to the heading itself. */
 const ANCHOR = /\s*(?:\{#[^}]*\}|\[[¶#§]?\]\(#[^)]*\)|¶|\s#+)\s*$/;
 
+const LONGEST_ANCHOR = 200; // characters
+
 /** Return the heading without the mark of its own link. */
-export const headingOf = (text) => text.replace(ANCHOR, "").trim();
+export const headingOf = (text) => text.slice(0, -LONGEST_ANCHOR) + text.slice(-LONGEST_ANCHOR).replace(ANCHOR, "").trim();
 
 /** Return the name of a heading in links, as GitHub makes it. */
 export const slugOf = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").trim().replace(/\s/g, "-");
@@ -38,7 +40,7 @@ export function markdown(text, { open, mark = visible, title = "", first = 1, li
     line += front[0].split("\n").length - 1;
     text = text.slice(front[0].length);
   }
-  const lines = text.replace(/<!--[\s\S]*?-->/g, (found) => found.replace(/[^\n]/g, "")).split(/\r\n|\r|\n/);
+  const lines = text.split(/\r\n|\r|\n/);
   const links = new Map();
   for (const one of lines) {
     const found = DEFINITION.exec(one);
@@ -49,6 +51,7 @@ export function markdown(text, { open, mark = visible, title = "", first = 1, li
   let paragraph = [];
   let list = null;
   let began = 0;
+  let unended = 0; // the line from which on a comment may have an end
 
   const add = (block, begin, end) => {
     if (from && line + begin <= to && line + end >= from) block.props.class = `${block.props.class || ""} is-passage`;
@@ -89,6 +92,16 @@ export function markdown(text, { open, mark = visible, title = "", first = 1, li
       if (list) list.isLoose = true;
       else flush(i);
       continue;
+    }
+    if (one.trim().startsWith("<!--") && i >= unended) {
+      let end = i;
+      while (end < lines.length && !lines[end].includes("-->")) end += 1;
+      if (end === lines.length) unended = Infinity;
+      else if (lines[end].trim().endsWith("-->")) {
+        flush(i);
+        i = end;
+        continue;
+      }
     }
     if (DIRECTIVE.test(one) || DEFINITION.test(one)) {
       flush(i);

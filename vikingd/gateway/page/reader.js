@@ -133,7 +133,7 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
     ${hasContents && html`<nav class="toc" aria-label=${t("contents")}><h2>${t("contents")}</h2><ul class="plain">
       ${headings.map(({ level, text, id }) => html`<li key=${id} class=${`level-${level}`}><button type="button" class="link" onClick=${() => show(id)}><bdi>${visible(text)}</bdi></button></li>`)}</ul></nav>`}
     <div class="body">
-      ${isOwn(context) && draft === null && html`<section><h2>${t("abstract")}</h2><p><bdi>${visible(context.abstract)}</bdi></p></section>`}
+      ${isOwn(context) && draft === null && html`<p class="lead"><bdi>${visible(context.abstract)}</bdi></p>`}
       ${context.overview && context.overviewBy !== "extract" && draft === null && html`<section><h2>${t("overview")}</h2><${Stored} text=${context.overview} isRaw=${isOverviewRaw} setRaw=${setOverviewRaw} open=${follow} /></section>`}
       ${draft !== null
         ? html`<${Editor} draft=${draft} setDraft=${setDraft} isMixed=${!lineEndOf(content)} save=${save} cancel=${load} />`

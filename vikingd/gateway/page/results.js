@@ -6,14 +6,14 @@ import { markdown } from "./markdown.js";
 import { go } from "./route.js";
 import { PARTS, shares } from "./scores.js";
 import { isWeak, STRENGTHS, strengths, wordOf } from "./strength.js";
-import { number, t, time } from "./texts.js";
+import { day, number, t } from "./texts.js";
 import { linesOf, nameOf, parentOf, ROOT } from "./uris.js";
 import { spelled, visible } from "./visible.js";
 import { Walk } from "./walk.js";
-import { markerOf } from "./words.js";
+import { Terms } from "./words.js";
 
 const TYPES = { CONTEXT_TYPE_MEMORY: "memory", CONTEXT_TYPE_RESOURCE: "resource", CONTEXT_TYPE_SKILL: "skill" };
-const SHOWN = 600; // characters of a passage
+const SHOWN = 500; // characters of a passage
 const DAY = 24 * 3600 * 1000; // milliseconds
 
 /** Return the name of a context type. */
@@ -119,25 +119,25 @@ function Result({ match, strength, details, chosen, isCurrent, onFocus, isWhy, r
   const trace = traceOf(reply, match);
   const parts = match.parts ? shares(match.parts) : { dense: match.score };
   const [passage, ...further] = match.passages || [];
-  const mark = markerOf(trace?.terms || []);
+  const terms = new Terms(trace?.terms || []);
   const show = (one) => open(match.uri, one ? linesOf(one).slice(1) : "");
   const known = details.get(match.uri);
   const tab = isCurrent ? 0 : -1;
   return html`<li class=${`result ${chosen ? "is-chosen" : ""}`} onFocusCapture=${onFocus}>
     <div class="result-head">
-      <button type="button" class="result-title" tabindex=${tab} onClick=${() => show(passage)}><bdi>${visible(titleOf(match, details))}</bdi></button>
+      <button type="button" class="result-title" tabindex=${tab} onClick=${() => show(passage)}><bdi>${terms.mark(titleOf(match, details))}</bdi></button>
       <span class="strength">
         <${Bar} parts=${parts} most=${(match.score || 0) / (strength || 1)} label=${spoken(parts, match.score)} />
         <span>${t(wordOf(strength, reply))}</span> <span class="score quiet">${Number(match.score).toFixed(3)}</span>
       </span>
     </div>
-    <p class="crumbs quiet"><span class=${`type type-${TYPES[match.contextType]}`}>${typeName(match.contextType)}</span> <bdi title=${spelled(match.uri)}>${visible(crumbs(match.uri))}${linesOf(passage)}</bdi>${known?.time && html`<time datetime=${known.time}>${time(known.time)}</time>`}</p>
-    <${Passage} text=${passage?.text || match.abstract} section=${passage?.section} mark=${mark} title=${titleOf(match, details)} />
+    <p class="crumbs quiet"><span class=${`type type-${TYPES[match.contextType]}`}>${typeName(match.contextType)}</span> <bdi title=${spelled(match.uri)}>${visible(crumbs(match.uri))}${linesOf(passage)}</bdi>${known?.time && html`<time datetime=${known.time}>${day(known.time)}</time>`}</p>
+    <${Passage} text=${passage?.text || match.abstract} section=${passage?.section} terms=${terms} title=${titleOf(match, details)} />
     <div class="result-foot">
       ${trace && html`<button type="button" class="small why" tabindex=${tab} aria-expanded=${isWhy} onClick=${() => explain(isWhy ? "" : match.uri)}>${isWhy ? t("hideWhy") : t("why")}</button>`}
       ${(further.length > 0 || match.twin) && html`<details class="further"><summary tabindex=${tab}>${[further.length === 1 ? t("onePassage") : further.length > 1 && t("passages", { n: further.length }), match.twin && t("twin")].filter(Boolean).join(" · ")}</summary>
         ${further.map((one) => html`<div key=${one.ordinal} class="further-passage"><button type="button" class="link" onClick=${() => show(one)}><bdi>${visible(one.section || nameOf(match.uri))}</bdi>${linesOf(one)}</button>
-          <${Passage} text=${one.text} mark=${mark} /></div>`)}
+          <${Passage} text=${one.text} terms=${terms} /></div>`)}
         ${match.twin && html`<button type="button" class="link twin" onClick=${() => open(match.twin)}>${t("twin")}: <bdi>${visible(match.twin)}</bdi></button>`}
       </details>`}
     </div>
@@ -145,11 +145,10 @@ function Result({ match, strength, details, chosen, isCurrent, onFocus, isWhy, r
   </li>`;
 }
 
-/** A passage as it is read, its headings below the title of the result; a long one is cut. */
-function Passage({ text = "", section = "", mark, title }) {
+/** A passage as it is read, below its headings; of a long one the part with the words of the question. */
+function Passage({ text = "", section = "", terms, title }) {
   const heading = section.split(" > ").filter((one) => one !== title).join(" › ");
-  const part = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
-  return html`<div class="passage text">${heading && html`<p class="passage-heading"><bdi>${visible(heading)}</bdi></p>`}${markdown(part, { mark, title })}</div>`;
+  return html`<div class="passage text">${heading && html`<p class="passage-heading"><bdi>${terms.mark(heading)}</bdi></p>`}${markdown(terms.excerpt(text, SHOWN), { mark: terms.mark, title })}</div>`;
 }
 
 /** Return a URI as a path of names. */

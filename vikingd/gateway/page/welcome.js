@@ -54,10 +54,10 @@ export function Welcome({ changes, changed, fail, ask }) {
     ${!proposed.length && !empty && html`<${Recent} ask=${ask} />`}
     <div class="ways">
       <${Upload} done=${read} fail=${fail} />
-      <section class="way"><h2>${t("demo")}</h2><p class="quiet">${t("demoAbout")}</p>
+      <div class="more-ways"><section class="way"><h2>${t("demo")}</h2><p class="quiet">${t("demoAbout")}</p>
         <div class="actions"><button type="button" disabled=${loading} onClick=${demo}>${t(loading ? "loading" : "loadDemo")}</button></div></section>
       <section class="way"><h2>${t("fromTerminal")}</h2><p class="quiet">${t("fromTerminalAbout")}</p><${Code} text=${IMPORT} label=${t("fromTerminal")} /></section>
-      <section class="way"><h2>${t("forModels")}</h2><p class="quiet">${t("forModelsAbout")}</p><${Code} text=${models()} label=${t("forModels")} /></section>
+      <section class="way"><h2>${t("forModels")}</h2><p class="quiet">${t("forModelsAbout")}</p><${Code} text=${models()} label=${t("forModels")} /></section></div>
     </div>
     <${Embedder} changes=${changes} />
     <p class="quiet keys">${t("help")}</p>

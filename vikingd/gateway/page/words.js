@@ -14,13 +14,35 @@ function patternOf(term) {
   return `(?<![\\p{L}\\p{N}])${stem}${ending}(?![\\p{L}\\p{N}])`;
 }
 
-/**
- * Return a function that gives a text as children of an element, with the terms marked.
- * @param {string[]} terms of a FindTrace
- */
-export function markerOf(terms) {
-  const patterns = [...new Set(terms)].filter(Boolean).sort((a, b) => b.length - a.length).map(patternOf);
-  if (!patterns.length) return visible;
-  const any = new RegExp(`(${patterns.join("|")})`, "giu");
-  return (text) => String(text).split(any).map((part, index) => (index % 2 ? h("mark", null, visible(part)) : visible(part)));
+/** The terms of a question, as in FindTrace. */
+export class Terms {
+  constructor(terms) {
+    this.patterns = [...new Set(terms)].filter(Boolean).sort((a, b) => b.length - a.length).map((term) => new RegExp(patternOf(term), "iu"));
+    this.any = this.patterns.length ? new RegExp(`(${this.patterns.map(({ source }) => source).join("|")})`, "giu") : null;
+    this.mark = this.mark.bind(this);
+  }
+
+  /** Return a text as children of an element, with the terms marked. */
+  mark(text) {
+    if (!this.any) return visible(text);
+    return String(text).split(this.any).map((part, index) => (index % 2 ? h("mark", null, visible(part)) : visible(part)));
+  }
+
+  /**
+   * Return the part of a passage that has most of the terms, from the beginning of a line on. A row of a table
+   * has the head of its table.
+   * @param {string} text
+   * @param {number} most characters
+   */
+  excerpt(text, most) {
+    const cut = (part) => (part.length > most ? `${part.slice(0, most)}…` : part);
+    const lines = text.split("\n");
+    const counts = lines.map((line) => this.patterns.filter((pattern) => pattern.test(line)).length);
+    const best = counts.indexOf(Math.max(...counts));
+    if (lines.slice(0, best + 1).join("\n").length < most / 2) return cut(text);
+    let head = best;
+    while (head > 0 && lines[head].includes("|") && lines[head - 1].includes("|")) head -= 1;
+    const table = best - head > 1 ? `${lines[head]}\n${lines[head + 1]}\n` : "";
+    return cut(table + lines.slice(best).join("\n"));
+  }
 }

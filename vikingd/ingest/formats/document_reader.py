@@ -9,8 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, BinaryIO
 
@@ -19,6 +20,7 @@ from vikingd.ingest.prepare import MAX_CONTENT_BYTES
 
 _MAX_REPLY = 6 * MAX_CONTENT_BYTES + (1 << 20)  # JSON takes at most six bytes for one
 _CHUNK = 1 << 16
+_LOOK = 0.1  # seconds between two looks at the cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class Limits:
     Attributes:
         seconds: time for one file.
         memory: bytes of data.
+        cancelled: another thread sets it to end the reading of a file.
     """
 
     seconds: float = 60.0
     memory: int = 1 << 30
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
 
 class Documents:
@@ -80,6 +84,7 @@ class Documents:
 
         Raises:
             Failed: the file cannot be read, or exceeds a limit; the message is the reason.
+            InterruptedError: the reading is cancelled.
         """
         try:
             link = self._start()
@@ -125,14 +130,19 @@ class Documents:
         Raises:
             TimeoutError: it takes too long.
             ConnectionError: the child ended.
+            InterruptedError: the reading is cancelled.
         """
         deadline = time.monotonic() + self._limits.seconds
         data = bytearray()
         size = LENGTH.size
         while len(data) < size:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([link], [], [], left)[0]:
+            if left <= 0:
                 raise TimeoutError
+            if self._limits.cancelled.is_set():
+                raise InterruptedError("the reading is cancelled")
+            if not select.select([link], [], [], min(left, _LOOK))[0]:
+                continue
             part = link.recv(_CHUNK)
             if not part:
                 raise ConnectionResetError
