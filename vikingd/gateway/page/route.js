@@ -12,6 +12,7 @@ const NAMES = {
   sort: "sort",
   count: "count", // of results
   project: "project",
+  budget: "budget", // tokens of a context
   uri: "uri", // the context that is open
   lines: "lines", // of the passage that is marked in it, such as 7-13
   why: "why", // the result that is explained
