@@ -5,7 +5,8 @@ import { number, t } from "./texts.js";
 import { spelled, visible } from "./visible.js";
 
 const AT_ONCE = 3; // files that are sent
-const SHOWN = 12; // extensions that are named
+/** The extensions that are named, as far as they are read. */
+const NAMED = [".md", ".pdf", ".docx", ".html", ".txt", ".pptx", ".xlsx", ".epub", ".ipynb", ".csv", ".rst", ".py", ".ts", ".go"];
 const LEFT_OUT = /^(\..*|node_modules|__pycache__|venv|target|dist)$/; // of folders, as an import does
 const DIRECTORY = "resources";
 
@@ -53,7 +54,7 @@ export function Upload({ done, fail }) {
 
   const reasonOf = ({ path, file }) => {
     const ending = /\.[^./]+$/.exec(path)?.[0].toLowerCase() || "";
-    if (known && !known.extensions.includes(ending)) return t("unknownFormat");
+    if (known && ending && !known.extensions.includes(ending)) return t("unknownFormat");
     if (known && file.size > known.maxBytes) return t("tooLarge", { n: number(Math.floor(known.maxBytes / 1024)) });
     return "";
   };
@@ -101,6 +102,7 @@ export function Upload({ done, fail }) {
     send(chosenFiles(event.currentTarget.files));
     event.currentTarget.value = "";
   };
+  const named = NAMED.filter((ending) => known?.extensions.includes(ending));
   const finished = work ? work.read.length + new Set(work.refused.map(([path]) => path)).size : 0;
   return html`<section class=${`drop ${isOver ? "is-over" : ""}`} aria-label=${t("addFiles")} onDragOver=${(event) => (event.preventDefault(), setOver(true))} onDragLeave=${() => setOver(false)} onDrop=${onDrop}>
     <h2>${t("addFiles")}</h2>
@@ -111,7 +113,7 @@ export function Upload({ done, fail }) {
       <input ref=${folder} class="hidden-file" type="file" multiple tabindex="-1" aria-label=${t("chooseFolder")} onChange=${choose} />
       <input ref=${files} class="hidden-file" type="file" multiple tabindex="-1" aria-label=${t("chooseFiles")} onChange=${choose} />
     </div>
-    ${known && html`<p class="quiet formats" title=${known.extensions.join(" ")}>${t("formats", { list: known.extensions.slice(0, SHOWN).join(" "), n: number(Math.max(0, known.extensions.length - SHOWN)) })}</p>`}
+    ${known && html`<p class="quiet formats" title=${known.extensions.join(" ")}>${t("formats", { list: named.join(" "), n: number(known.extensions.length - named.length) })}</p>`}
     ${work && html`<div class="progress" role="status">
       <progress max=${work.all} value=${finished} aria-label=${t("progress")}></progress>
       <p>${t(work.isDone ? "readDone" : "readSoFar", { n: number(work.read.length), all: number(work.all) })}

@@ -4,6 +4,7 @@ import { visible } from "./visible.js";
 
 const HAN = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u;
 const LONGEST_ENDING = 4; // letters of a word behind its stem
+const CODE = 3; // the weight of a term with a digit, beside a word
 
 /** Return the pattern of one term, which the index has as a stem. */
 function patternOf(term) {
@@ -17,8 +18,9 @@ function patternOf(term) {
 /** The terms of a question, as in FindTrace. */
 export class Terms {
   constructor(terms) {
-    this.patterns = [...new Set(terms)].filter(Boolean).sort((a, b) => b.length - a.length).map((term) => new RegExp(patternOf(term), "iu"));
-    this.any = this.patterns.length ? new RegExp(`(${this.patterns.map(({ source }) => source).join("|")})`, "giu") : null;
+    const sources = [...new Set(terms)].filter(Boolean).sort((a, b) => b.length - a.length).map((term) => [patternOf(term), /\d/.test(term) ? CODE : 1]);
+    this.weighed = sources.map(([source, weight]) => [new RegExp(source, "iu"), weight]);
+    this.any = sources.length ? new RegExp(`(${sources.map(([source]) => source).join("|")})`, "giu") : null;
     this.mark = this.mark.bind(this);
   }
 
@@ -37,9 +39,9 @@ export class Terms {
   excerpt(text, most) {
     const cut = (part) => (part.length > most ? `${part.slice(0, most)}…` : part);
     const lines = text.split("\n");
-    const counts = lines.map((line) => this.patterns.filter((pattern) => pattern.test(line)).length);
-    const best = counts.indexOf(Math.max(...counts));
-    if (lines.slice(0, best + 1).join("\n").length < most / 2) return cut(text);
+    const weights = lines.map((line) => this.weighed.reduce((sum, [pattern, weight]) => sum + (pattern.test(line) ? weight : 0), 0));
+    const best = weights.indexOf(Math.max(...weights));
+    if (lines.slice(0, best).join("\n").length < most / 3) return cut(text);
     let head = best;
     while (head > 0 && lines[head].includes("|") && lines[head - 1].includes("|")) head -= 1;
     const table = best - head > 1 ? `${lines[head]}\n${lines[head + 1]}\n` : "";
