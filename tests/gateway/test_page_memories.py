@@ -59,7 +59,7 @@ def press(found: Locator, name: str) -> None:
 
 
 def test_a_memory_is_forgotten_and_comes_back(browser: Browser, served: Site) -> None:
-    """Undo writes a memory again as it was: text, place, pin, counters, time; its new id is told."""
+    """Undo writes a memory again with its place, pin, counters and time, and tells its new id."""
     served.client.put(
         [Draft(NOTES, content="# Notes\n\n- One.\n- 📌 The key is\n  upstairs. 🔑\n- Two.\n")]
     )

@@ -16,7 +16,7 @@ export function Copy({ text }) {
     }
     setTimeout(() => say(""), SHOWN);
   };
-  return html`<button type="button" class="small copy" onClick=${copy}><span role="status">${t(said || "copy")}</span></button>`;
+  return html`<button type="button" class="small copy" aria-live="polite" onClick=${copy}>${t(said || "copy")}</button>`;
 }
 
 /** A command or a configuration that can be copied. */

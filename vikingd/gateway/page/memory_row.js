@@ -73,7 +73,7 @@ export function MemoryRow({ memory, about, head, children, open, changed, fail, 
     changed();
   };
   const shown = now.id === memory.id ? { ...memory, ...now } : now;
-  return html`<li class=${`memory ${isOpen ? "is-open" : ""} ${shown.isEarlier ? "is-earlier" : ""}`}>
+  return html`<li class=${`memory ${head ? "result" : ""} ${isOpen ? "is-open" : ""} ${shown.isEarlier ? "is-earlier" : ""}`}>
     <div class="memory-head">${head}
       <button type="button" class="memory-text" ref=${line} aria-expanded=${isOpen} onClick=${toggle}><bdi>${visible(shown.text)}</bdi></button>
       <span class="memory-about quiet">${shown.isPinned && html`<span class="badge" title=${t("pinned")}>${t("pinnedShort")}</span>`}
