@@ -80,8 +80,7 @@ function Salience({ parts }) {
       const value = Number(parts[name] || 0);
       return html`<div key=${name}>
         <dt class="quiet">${t(name)}</dt>
-        <${Bar} parts=${{ [name]: value }} most=${1} label=${`${t(name)} ${value.toFixed(2)}`} />
-        <dd>${value.toFixed(2)}</dd>
+        <dd><${Bar} parts=${{ [name]: value }} most=${1} label=${`${t(name)} ${value.toFixed(2)}`} />${value.toFixed(2)}</dd>
       </div>`;
     })}
   </dl>`;
