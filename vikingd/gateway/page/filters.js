@@ -31,15 +31,16 @@ function counted(values) {
 }
 
 /** Return the fields of the results' metadata that part them: [key, [[value as JSON, number], ...]]. */
-function fieldsOf(details, chosen) {
-  const fields = new Map(Object.entries(chosen).map(([key, value]) => [key, [JSON.stringify(value)]]));
-  for (const { metadata } of details.values()) {
-    for (const [key, value] of Object.entries(metadata || {})) {
+function fieldsOf(matches, details, chosen) {
+  const fields = new Map();
+  for (const { uri } of matches) {
+    for (const [key, value] of Object.entries(details.get(uri)?.metadata || {})) {
       if (["string", "number", "boolean"].includes(typeof value)) fields.set(key, [...(fields.get(key) || []), JSON.stringify(value)]);
     }
   }
-  const isTelling = ([key, values]) => key !== "kind" && (key in chosen || (values.length > 1 && new Set(values).size < values.length));
-  return [...fields].filter(isTelling).map(([key, values]) => [key, counted(values)]);
+  const isTelling = ([key, values]) => key !== "kind" && !(key in chosen) && values.length > 1 && new Set(values).size < values.length;
+  const others = [...fields].filter(isTelling).map(([key, values]) => [key, counted(values)]);
+  return [...Object.entries(chosen).map(([key, value]) => [key, [[JSON.stringify(value), matches.length]]]), ...others];
 }
 
 const nameless = (uri) => uri.slice(ROOT.length) || ROOT;
@@ -77,7 +78,7 @@ export function Filters({ route, matches, details, ask }) {
         ${select("fileKind", "kind", KINDS, "kind.", "anyKind")}
         ${select("strength", "strength", STRENGTHS.slice(0, -1), "atLeast.", "anyStrength")}
       </fieldset>
-      ${fieldsOf(details, chosen).map(([key, values]) => html`<fieldset key=${key}><legend><bdi>${visible(key)}</bdi></legend>
+      ${fieldsOf(matches, details, chosen).map(([key, values]) => html`<fieldset key=${key}><legend><bdi>${visible(key)}</bdi></legend>
         ${values.map(([value, count]) => html`<button key=${value} type="button" class="chip" aria-pressed=${JSON.stringify(chosen[key]) === value} onClick=${() => toggleField(key, value)}><bdi>${visible(String(JSON.parse(value)))}</bdi> <span class="quiet">${number(count)}</span></button>`)}
       </fieldset>`)}
       <${Recent} ask=${ask} />

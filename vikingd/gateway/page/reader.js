@@ -6,6 +6,7 @@ import { Children, countFiles, NewFile } from "./directory.js";
 import { Editor } from "./editor.js";
 import { useEscape } from "./escape.js";
 import { findLinked } from "./linked.js";
+import { headingOf } from "./markdown.js";
 import { typeName } from "./results.js";
 import { asTyped, lineEndOf, Stored } from "./stored.js";
 import { number, t, time } from "./texts.js";
@@ -104,7 +105,7 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
   };
   if (!context) return html`<article class="context" aria-busy="true"><p class="quiet">${t("loading")}</p></article>`;
   const isFile = !context.isDirectory && !context.missing;
-  const title = context.title && !context.title.includes("/") ? context.title : nameOf(uri);
+  const title = context.title && !context.title.includes("/") ? headingOf(context.title) : nameOf(uri);
   const hasContents = draft === null && !isRaw && headings.length >= LEAST_HEADINGS;
   const about = context.metadata && Object.keys(context.metadata).length > 0;
   return html`<article ref=${article} class=${`context ${draft === null ? "" : "is-edited"}`} aria-label=${spelled(uri)}>

@@ -2,7 +2,7 @@
 import { html, useState } from "./vendor/vendor.js";
 import { Bar, Legend, spoken } from "./bars.js";
 import { useEscape } from "./escape.js";
-import { markdown } from "./markdown.js";
+import { headingOf, markdown } from "./markdown.js";
 import { go } from "./route.js";
 import { PARTS, shares } from "./scores.js";
 import { isWeak, STRENGTHS, strengths, wordOf } from "./strength.js";
@@ -35,10 +35,10 @@ export function Degraded({ reply }) {
 /** The words for an answer that is probably about something else; nothing for a strong one. */
 export function Doubt({ reply, isRecall }) {
   if (!isWeak(reply)) return null;
-  const name = reply.confidence.strength === "STRENGTH_WEAK" ? "weakAnswer" : "nothing";
+  const name = reply.confidence.strength === "STRENGTH_WEAK" ? "weak" : "nothing";
   const share = Number(reply.confidence.inScope || 0).toFixed(2);
   const leftOut = reply.leftOut ? ` ${t("leftOut", { n: number(reply.leftOut) })}` : "";
-  return html`<p class="note is-warning" role="status">${t(isRecall ? `${name}Recall` : name)} (${share})${leftOut}</p>`;
+  return html`<p class="note is-warning" role="status">${t(name + (isRecall ? "Recall" : "Answer"))} (${share})${leftOut}</p>`;
 }
 
 /** The questions of a request that asks several. */
@@ -56,8 +56,8 @@ export function Summary({ reply, count, taken }) {
 /** Return the title of a result: of its file, else the heading of its passage, else its name. */
 function titleOf(match, details) {
   const { title } = details.get(match.uri) || {};
-  if (title && !title.includes("/")) return title;
-  return (match.passages || [])[0]?.section?.split(" > ")[0] || nameOf(match.uri);
+  if (title && !title.includes("/")) return headingOf(title);
+  return headingOf((match.passages || [])[0]?.section?.split(" > ")[0] || nameOf(match.uri));
 }
 
 const ORDERS = {
@@ -136,7 +136,7 @@ function Result({ match, strength, details, chosen, isCurrent, onFocus, isWhy, r
     <div class="result-foot">
       ${trace && html`<button type="button" class="small why" tabindex=${tab} aria-expanded=${isWhy} onClick=${() => explain(isWhy ? "" : match.uri)}>${isWhy ? t("hideWhy") : t("why")}</button>`}
       ${(further.length > 0 || match.twin) && html`<details class="further"><summary tabindex=${tab}>${[further.length === 1 ? t("onePassage") : further.length > 1 && t("passages", { n: further.length }), match.twin && t("twin")].filter(Boolean).join(" · ")}</summary>
-        ${further.map((one) => html`<div key=${one.ordinal} class="further-passage"><button type="button" class="link" onClick=${() => show(one)}><bdi>${visible(one.section || nameOf(match.uri))}</bdi>${linesOf(one)}</button>
+        ${further.map((one) => html`<div key=${one.ordinal} class="further-passage"><button type="button" class="link" onClick=${() => show(one)}><bdi>${visible(headingOf(one.section || nameOf(match.uri)))}</bdi>${linesOf(one)}</button>
           <${Passage} text=${one.text} terms=${terms} /></div>`)}
         ${match.twin && html`<button type="button" class="link twin" onClick=${() => open(match.twin)}>${t("twin")}: <bdi>${visible(match.twin)}</bdi></button>`}
       </details>`}
@@ -147,7 +147,7 @@ function Result({ match, strength, details, chosen, isCurrent, onFocus, isWhy, r
 
 /** A passage as it is read, below its headings; of a long one the part with the words of the question. */
 function Passage({ text = "", section = "", terms, title }) {
-  const heading = section.split(" > ").filter((one) => one !== title).join(" › ");
+  const heading = section.split(" > ").map(headingOf).filter((one) => one !== title).join(" › ");
   return html`<div class="passage text">${heading && html`<p class="passage-heading"><bdi>${terms.mark(heading)}</bdi></p>`}${markdown(terms.excerpt(text, SHOWN), { mark: terms.mark, title })}</div>`;
 }
 

@@ -158,7 +158,7 @@ export const TEXTS = {
   "because.end": [".", "。"],
   relations: ["Related", "相关"],
   degraded: ["Incomplete answer: {text}", "答案不完整：{text}"],
-  nothing: ["Nothing here is about this", "这里没有相关内容"],
+  nothingAnswer: ["Nothing here is about this", "这里没有相关内容"],
   weakRecall: ["Weak: perhaps nothing is known about that", "较弱：也许没有相关记忆"],
   nothingRecall: ["Nothing is known about that", "没有相关记忆"],
   leftOut: ["{n} left out", "已略去 {n} 条"],

@@ -96,7 +96,8 @@ export function Upload({ done, fail }) {
     event.preventDefault();
     setOver(false);
     const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
-    await filesOf(entries).then(send).catch(fail);
+    const found = entries.length ? filesOf(entries) : Promise.resolve(chosenFiles(event.dataTransfer.files));
+    await found.then(send).catch(fail);
   };
   const choose = (event) => {
     send(chosenFiles(event.currentTarget.files));
