@@ -79,8 +79,8 @@ function Salience({ parts }) {
     ${SALIENCE.map((name) => {
       const value = Number(parts[name] || 0);
       return html`<div key=${name}>
-        <dt class="quiet">${t(name)} <${Bar} parts=${{ [name]: value }} most=${1} label=${`${t(name)} ${value.toFixed(2)}`} /></dt>
-        <dd>${value.toFixed(2)}</dd>
+        <dt class="quiet">${t(name)}</dt>
+        <dd><${Bar} parts=${{ [name]: value }} most=${1} label=${`${t(name)} ${value.toFixed(2)}`} />${value.toFixed(2)}</dd>
       </div>`;
     })}
   </dl>`;
