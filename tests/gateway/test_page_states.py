@@ -113,7 +113,7 @@ def test_every_state_is_fit_to_be_seen(
     language: str,
     theme: str,
 ) -> None:
-    """No state scrolls sideways or has a serious fault of axe-core, at each width, by day and night."""
+    """At each width no state scrolls sideways or has a serious fault of axe-core."""
     pictures = Path(SHOTS or tmp_path) / f"{width}-{language[:2]}-{theme}"
     pictures.mkdir(parents=True, exist_ok=True)
     look = {"size": SIZES[width], "language": language, "theme": theme}

@@ -100,7 +100,7 @@ def _routes(
         *(Route(path, models, methods=["POST"]) for path in (PATH, f"{PATH}/")),
         *(_route(f"/v1/{name}", POST=rest.post) for name in RPCS),
     ]
-    # Only files that are the same for everybody: a compressed answer can tell its secrets by its length.
+    # Files without secrets: the length of a compressed answer may tell what is in it.
     page = GZipMiddleware(StaticFiles(directory=PAGE, html=True))
     return routes + [Route(path, page, methods=["GET"]) for path in ("/", *_files_of_the_page())]
 
