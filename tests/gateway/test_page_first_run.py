@@ -55,6 +55,7 @@ def test_files_come_in_and_are_found(browser: Browser, tmp_path: Path) -> None:
         tab.get_by_role("button", name="kettle", exact=True).click()
         expect(tab.locator(".result").first).to_contain_text("boils at 100 degrees")
         tab.go_back()
+        tab.get_by_text("Add files, the demo").click()
         expect(drop).to_be_visible()
         tab.evaluate(DROP, ["dropped.txt", "A harbour."])
         expect(drop).to_contain_text("1 of 1 files are stored.")

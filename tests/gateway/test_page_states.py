@@ -51,7 +51,7 @@ def asked(tab: Page) -> None:
 
 
 STATES: dict[str, tuple[str, str, Callable[[Page], None]]] = {
-    "start": ("", ".drop", nothing),
+    "start": ("", ".adding", nothing),
     "results": ("#q=what+does+E4102+mean", ".result", filters),
     "why": ("#q=E4102", ".result", why),
     "nothing": ("#q=zzzz", ".empty", nothing),

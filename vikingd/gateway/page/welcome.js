@@ -53,6 +53,7 @@ export function Welcome({ changes, changed, fail, ask }) {
   return html`<div class="welcome">
     <h1>${t(empty ? "firstRun" : "welcome")}</h1>
     <p class="quiet">${t(empty ? "firstRunAbout" : "welcomeAbout")}</p>
+    <${Embedder} changes=${changes} />
     ${proposed.length > 0 && html`<section class="proposed" role="status"><h2>${t("tryOne")}</h2>
       ${proposed.map((q) => html`<button key=${q} type="button" class="chip is-large" onClick=${() => ask(q)}><bdi>${visible(q)}</bdi></button>`)}</section>`}
     ${!proposed.length && !empty && html`<${Recent} ask=${ask} />`}
@@ -63,7 +64,6 @@ export function Welcome({ changes, changed, fail, ask }) {
       <section class="way"><h2>${t("fromTerminal")}</h2><p class="quiet">${t("fromTerminalAbout")}</p><${Code} text=${IMPORT} label=${t("fromTerminal")} /></section>
       <section class="way"><h2>${t("forModels")}</h2><p class="quiet">${t("forModelsAbout")}</p><${Code} text=${models()} label=${t("forModels")} /></section></div>
     </div></details>
-    <${Embedder} changes=${changes} />
     <p class="quiet keys">${t("help")}</p>
   </div>`;
 }
