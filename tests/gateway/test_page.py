@@ -270,7 +270,7 @@ def test_figures_follow_the_daemon(browser: Browser, served: Site) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_has_all_views(browser: Browser, served: Site, theme: str) -> None:
-    """At 390 pixels nothing is cut off, and the tree comes by the navigation; by day and by night."""
+    """At 390 pixels nothing is cut off and the tree has a place; by day and by night."""
     size = (390, 844)
     with page(browser, served, "#q=oolong", size=size, theme=theme) as (tab, _):
         expect(tab.locator(".result").first).to_be_visible()

@@ -25,7 +25,8 @@ DROP = """
 ([name, text]) => {
   const data = new DataTransfer();
   data.items.add(new File([text], name));
-  document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+  const options = { dataTransfer: data, bubbles: true, cancelable: true };
+  document.querySelector(".drop").dispatchEvent(new DragEvent("drop", options));
 }
 """
 

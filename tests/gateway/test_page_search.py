@@ -1,4 +1,4 @@
-"""The results of a search in a real browser: what they show, the filters beside them, the keyboard."""
+"""The results of a search in a real browser: what they show, the filters, the keyboard."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def titles(tab: Page) -> list[str]:
 
 
 def test_a_result_reads_as_a_text(browser: Browser, served: Site) -> None:
-    """A result has the title of its file, its passage without marks, and the words of the question."""
+    """A result has the title of its file, and its passage with the question's words marked."""
     with page(browser, served, "#q=boiling+kettles+steam") as (tab, _):
         first = tab.locator(".result").first
         expect(first.locator(".result-title")).to_have_text("The kettle")

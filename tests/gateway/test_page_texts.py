@@ -30,7 +30,7 @@ def rows() -> dict[str, list[str]]:
 def sources() -> Iterator[tuple[str, str]]:
     """Yield the name and the code of each module."""
     for path in sorted(PAGE.glob("*.js")):
-        if path.name not in (TABLE, "hidden.js"):
+        if path.name not in (TABLE, "hidden.js", "page.js"):
             yield path.name, path.read_text(encoding="utf-8")
 
 

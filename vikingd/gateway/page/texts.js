@@ -60,6 +60,7 @@ export const TEXTS = {
   welcome: ["Ask a question", "提一个问题"],
   welcomeAbout: ["Each result shows why it was found: the directories that the query scored, and the parts of each score.", "每个结果都说明为何被找到：查询打过分的目录，以及每个得分的组成。"],
   tryOne: ["Ask one of these", "试着提问"],
+  adding: ["Add more: files, the demo, a command, a model", "添加更多：文件、示例、命令、模型"],
   addFiles: ["Add files", "添加文件"],
   dropHere: ["Drop a folder or files here. They are stored below viking://resources.", "将文件夹或文件拖到此处。内容存放在 viking://resources 下。"],
   chooseFolder: ["Choose a folder", "选择文件夹"],

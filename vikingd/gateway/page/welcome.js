@@ -26,8 +26,12 @@ export function Welcome({ changes, changed, fail, ask }) {
   const [empty, setEmpty] = useState(null);
   const [proposed, propose] = useState([]);
   const [loading, setLoading] = useState(false);
+  const [wasEmpty, setWasEmpty] = useState(false); // at one time since the view is shown
   useEffect(() => {
-    isEmpty().then(setEmpty, fail);
+    isEmpty().then((found) => {
+      setEmpty(found);
+      if (found) setWasEmpty(true);
+    }, fail);
   }, [changes]);
   const read = (paths) => {
     propose(paths.slice(0, PROPOSED).map((path) => nameOf(path).replace(/\.[^.]+$/, "").replace(/[-_]+/g, " ")));
@@ -52,13 +56,13 @@ export function Welcome({ changes, changed, fail, ask }) {
     ${proposed.length > 0 && html`<section class="proposed" role="status"><h2>${t("tryOne")}</h2>
       ${proposed.map((q) => html`<button key=${q} type="button" class="chip is-large" onClick=${() => ask(q)}><bdi>${visible(q)}</bdi></button>`)}</section>`}
     ${!proposed.length && !empty && html`<${Recent} ask=${ask} />`}
-    <div class="ways">
+    <details class="adding" open=${wasEmpty}><summary>${t("adding")}</summary><div class="ways">
       <${Upload} done=${read} fail=${fail} />
       <div class="more-ways"><section class="way"><h2>${t("demo")}</h2><p class="quiet">${t("demoAbout")}</p>
         <div class="actions"><button type="button" disabled=${loading} onClick=${demo}>${t(loading ? "loading" : "loadDemo")}</button></div></section>
       <section class="way"><h2>${t("fromTerminal")}</h2><p class="quiet">${t("fromTerminalAbout")}</p><${Code} text=${IMPORT} label=${t("fromTerminal")} /></section>
       <section class="way"><h2>${t("forModels")}</h2><p class="quiet">${t("forModelsAbout")}</p><${Code} text=${models()} label=${t("forModels")} /></section></div>
-    </div>
+    </div></details>
     <${Embedder} changes=${changes} />
     <p class="quiet keys">${t("help")}</p>
   </div>`;
