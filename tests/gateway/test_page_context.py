@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +39,7 @@ def watch(tab: Page) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
     def on_route(route: Route) -> None:
-        sent.append(route.request.post_data_json)
+        sent.append(json.loads(route.request.post_data or ""))
         route.continue_()
 
     tab.route("**/v1/build_context", on_route)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -204,7 +205,7 @@ def test_all_memories_by_kind_and_by_day(browser: Browser, served: Site) -> None
 
 @pytest.mark.deep
 def test_a_recall_tells_what_was_left_out(browser: Browser, served: Site) -> None:
-    """Memories beyond the budget and below the floor are shown with the reason."""
+    """Memories beyond the budget are shown with the reason."""
     uri = f"{MEMORIES}/long.md"
     texts = [f"- Harbour {n}: {'the harbour has a lighthouse and boats ' * 12}." for n in range(20)]
     served.client.put([Draft(uri, content="\n".join(texts))])
@@ -214,6 +215,20 @@ def test_a_recall_tells_what_was_left_out(browser: Browser, served: Site) -> Non
         left = tab.locator(".left-out")
         expect(left.locator(".memory").first).to_contain_text("tokens do not fit")
     served.client.delete([uri])
+
+
+@pytest.mark.deep
+def test_a_recall_tells_what_is_below_the_floor(browser: Browser, tmp_path: Path) -> None:
+    """If nothing is known about a question, the nearest memories are shown with that reason."""
+    with site(tmp_path / "store", "--provider", "e5") as own:
+        texts = [f"- {text}" for day in DAYS.values() for text in day]
+        own.client.put([Draft(NOTES, content="\n".join(texts))], wait_for_vectors=True)
+        question = quote("quantum chromodynamics of pigs")
+        with page(browser, own, f"#mode=recall&q={question}") as (tab, _):
+            expect(tab.locator(".empty")).to_contain_text("No memory answers")
+            tab.get_by_role("button", name="What was left out?").click()
+            first = tab.locator(".left-out .memory").first
+            expect(first).to_contain_text("nothing here seems to be about the question")
 
 
 @pytest.mark.deep

@@ -23,9 +23,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Yield a page over two files."""
+    """Yield a page over two files with three texts."""
     with site(tmp_path_factory.mktemp("state") / "store") as made:
-        made.client.put([Draft(f"viking://resources/{n}.md", content=f"text {n}") for n in "ab"])
+        made.client.put(
+            [
+                Draft("viking://resources/a.md", content="One text."),
+                Draft("viking://user/memories/notes.md", content="- One.\n- Two.\n"),
+            ]
+        )
         yield made
 
 
@@ -41,6 +46,7 @@ def test_the_figures_are_those_of_the_daemon(browser: Browser, served: Site) -> 
         expect(tab.get_by_text("Nothing is wrong.")).to_be_visible()
         stats = served.client.stats()
         assert figure(tab, "Contents", "Files") == str(stats.files)
+        assert stats.texts != stats.files
         assert figure(tab, "Contents", "Texts") == str(stats.texts)
         assert figure(tab, "Index", "Texts in the tail") == str(stats.index.tail_texts)
         assert figure(tab, "Queues", "Heavy calls") == "0 wait, 0 refused"
@@ -90,5 +96,6 @@ def test_keys_and_tenants_are_for_those_who_may(browser: Browser, tmp_path: Path
                 else:
                     expect(main).to_contain_text("may not see the state")
                     expect(main.locator("table")).to_have_count(0)
+                expect(tab.get_by_role("alert")).to_have_count(0)
                 assert secret not in tab.content()
                 expect(main).to_contain_text("/v1/openapi.json")
