@@ -116,7 +116,7 @@ def _lines(x: float, y: float, lines: list[str]) -> Iterator[str]:
 def shoot(page: Page, url: str, question: str, file: Path) -> None:
     """Ask a question on the page, ask why, and take a screenshot."""
     page.goto(f"{url}/#q={quote(question)}")
-    page.locator(".result button.small").first.click()
+    page.locator(".result .why").first.click()
     page.locator(".walk").wait_for()
     page.locator(".live").wait_for(state="attached")
     page.screenshot(path=file)

@@ -117,7 +117,7 @@ def page(
         if SHOTS:
             name = os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].partition(" ")[0]
             tab.screenshot(path=Path(SHOTS) / f"{name}.png")
-        assert seen.faults == []
+        assert seen.faults == [], seen.faults
         assert all(url.startswith((at.url, "data:")) for url in seen.requests)
     finally:
         context.close()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -99,7 +100,8 @@ def _routes(
         *(Route(path, models, methods=["POST"]) for path in (PATH, f"{PATH}/")),
         *(_route(f"/v1/{name}", POST=rest.post) for name in RPCS),
     ]
-    page = StaticFiles(directory=PAGE, html=True)
+    # Files without secrets: the length of a compressed answer may tell what is in it.
+    page = GZipMiddleware(StaticFiles(directory=PAGE, html=True))
     return routes + [Route(path, page, methods=["GET"]) for path in ("/", *_files_of_the_page())]
 
 

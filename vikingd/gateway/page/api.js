@@ -19,13 +19,15 @@ let sessions = 0; // begun by this page
 
 async function send(method, path, body, signal) {
   const before = sessions;
+  const isFile = body instanceof Blob;
+  const type = isFile ? "application/octet-stream" : "application/json";
   let response;
   try {
     response = await fetch(path, {
       method,
       signal,
-      headers: body === undefined ? {} : { "content-type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined ? {} : { "content-type": type },
+      body: isFile || body === undefined ? body : JSON.stringify(body),
       credentials: "same-origin",
     });
   } catch (error) {
@@ -48,6 +50,16 @@ async function send(method, path, body, signal) {
 
 /** Call an RPC by its name, such as "find". */
 export const call = (rpc, request = {}, signal) => send("POST", `/v1/${rpc}`, request, signal);
+
+/** Return what files can be read: {extensions, maxBytes}. */
+export const formats = () => send("GET", "/v1/formats");
+
+/** Write a file of the browser as a context, as an import would; the path is what follows viking://. */
+export const upload = (path, file, signal) =>
+  send("PUT", `/v1/files/${path.split("/").map(encodeURIComponent).join("/")}`, file, signal);
+
+/** Write the files of the demo; returns {created, uri}. */
+export const loadDemo = () => send("POST", "/v1/demo", {});
 
 /** Begin a session with a key; the page does not keep the key. */
 export async function signIn(key, tenant) {

@@ -1,31 +1,32 @@
-// The page: search, tree, answers with their reasons, and contexts.
+// The page: its views, the context that is open beside them, and the sign-in.
 import { html, render, useEffect, useRef, useState } from "./vendor/vendor.js";
 import { call, session, signOut } from "./api.js";
-import { Built } from "./built.js";
+import { focusBox } from "./ask.js";
+import { forgetQuestions } from "./asked.js";
 import { Context } from "./context.js";
+import { closeLast, useEscape } from "./escape.js";
 import { keep, kept } from "./kept.js";
 import { Live } from "./live.js";
 import { Memories } from "./memories.js";
-import { Results } from "./results.js";
-import { go, read } from "./route.js";
+import { Reader } from "./reader.js";
+import { fragment, go, read } from "./route.js";
+import { Search } from "./search.js";
 import { SignIn } from "./sign_in.js";
+import { State } from "./state.js";
 import { current, t, use } from "./texts.js";
 import { Tree } from "./tree.js";
 import { hasUnsaved, isDropping, Question, release } from "./unsaved.js";
+import { ROOT } from "./uris.js";
 import { visible } from "./visible.js";
 
-const LIMIT = 20;
-
-/** The requests of the calls that the search box sends. */
-const CALLS = {
-  find: ["find", (q, { targetUri, where }) => ({ query: q, targetUri, where, limit: LIMIT, trace: true })],
-  search: ["search", (q, { targetUri, where }) => ({ query: q, targetUri, where, limit: LIMIT, trace: true })],
-  recall: ["recall", (q, { project }) => ({ query: q, noTouch: true, scope: { withGlobal: true, project } })],
-  context: ["build_context", (q, { targetUri, where }) => ({ find: { query: q, targetUri, where, limit: LIMIT } })],
-};
-/** The kinds that an import gives to files, in the metadata `kind`. */
-const KINDS = ["source", "test", "documentation", "example", "configuration", "data", "generated", "vendored", "licence"];
-const VIEWS = { find: Results, search: Results, recall: Memories, context: Built };
+/**
+ * The views by the mode of the route. Each gets {route, changes, open, changed, fail}: `open` shows a context and
+ * marks lines of it, `changes` counts the writes of the page and `changed` adds one, `fail` tells of an error.
+ */
+const VIEWS = { find: Search, search: Search, recall: Memories, context: Context, state: State };
+/** The views that the navigation names: their modes and texts. */
+const PLACES = [["find", "search"], ["tree", "tree"], ["recall", "memories"], ["context", "context"], ["state", "state"]];
+const placeOf = (mode) => (PLACES.some(([name]) => name === mode) ? mode : "find");
 
 /** Return an error in words. */
 function describe(error) {
@@ -35,32 +36,23 @@ function describe(error) {
 
 function App() {
   const [route, setRoute] = useState(read());
-  const [answer, setAnswer] = useState(null);
-  const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
   const [needsKey, setNeedsKey] = useState(false);
   const [isReady, setReady] = useState(false); // the daemon answers calls of this browser
   const [signedIn, setSignedIn] = useState(false);
   const [changes, setChanges] = useState(0);
-  const [drawer, setDrawer] = useState(false);
   const [, redraw] = useState(0);
   const [leaving, setLeaving] = useState(null); // a step that waits until a person drops a text
-  const box = useRef(null);
-  const project = useRef(null);
   const shown = useRef(route);
+  const visited = useRef({}); // the last state of each view
+  const wantsBox = useRef(false);
 
   const fail = (failure) => {
-    if (failure.name === "AbortError" || failure.isOld) return;
-    if (failure.status === 401) {
-      setReady(false);
-      setNeedsKey(true);
-    }
-    else setError(describe(failure));
-  };
-  const changed = () => setChanges((n) => n + 1);
-  const open = (uri) => {
-    setDrawer(false);
-    go({ uri });
+    if (!failure) return setError("");
+    if (failure.name === "AbortError" || failure.isOld) return undefined;
+    if (failure.status !== 401) return setError(describe(failure));
+    setReady(false);
+    return setNeedsKey(true);
   };
   // One call asks whether a key is needed: each call without one counts as a wrong key.
   const begin = async () => {
@@ -75,7 +67,6 @@ function App() {
       else fail(failure);
     }
   };
-
   const signedInNow = () => {
     setNeedsKey(false);
     return begin();
@@ -93,15 +84,13 @@ function App() {
       else show(next);
     };
     const onKey = (event) => {
-      if (document.querySelector("dialog[open]")) return;
-      const isTyping = /^(input|textarea|select)$/i.test(event.target.tagName);
-      if (event.key === "/" && !isTyping) {
+      if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+      if (event.key === "/" && !/^(input|textarea|select)$/i.test(event.target.tagName)) {
         event.preventDefault();
-        box.current?.focus();
-      } else if (event.key === "Escape") {
-        setDrawer(false);
-        if (!isTyping) go({ uri: "", why: "" });
-      }
+        if (focusBox()) return;
+        go({ mode: "find" });
+        wantsBox.current = true;
+      } else if (event.key === "Escape") closeLast();
     };
     addEventListener("hashchange", follow);
     addEventListener("keydown", onKey);
@@ -113,66 +102,35 @@ function App() {
   }, []);
 
   useEffect(() => {
-    box.current.value = route.q;
-    if (project.current) project.current.value = route.project;
-  }, [route.q, route.project]);
+    if (wantsBox.current && focusBox()) wantsBox.current = false;
+  }, [route.mode]);
 
-  useEffect(() => {
-    setError("");
-    if (!route.q || !isReady) {
-      if (!route.q || !hasUnsaved()) setAnswer(null);
-      return undefined;
-    }
-    const [rpc, request] = CALLS[route.mode] || CALLS.find;
-    const abort = new AbortController();
-    const started = performance.now();
-    setBusy(true);
-    const bounds = {
-      targetUri: route.target || undefined,
-      where: route.kind ? { kind: route.kind } : undefined,
-      project: route.project || undefined,
-    };
-    call(rpc, request(route.q, bounds), abort.signal)
-      .then((reply) => setAnswer({ mode: route.mode, project: route.project, reply, taken: performance.now() - started }))
-      .catch(fail)
-      .finally(() => setBusy(false));
-    return () => abort.abort();
-  }, [route.mode, route.q, route.target, route.kind, route.project, isReady]);
-
-  const ask = (event) => {
-    event.preventDefault();
-    go({ q: box.current.value.trim(), project: project.current?.value.trim() || "", why: "", uri: matchMedia("(max-width: 60rem)").matches ? "" : route.uri });
-  };
+  const place = placeOf(route.mode);
+  visited.current[place] = fragment(route);
+  const isTree = route.mode === "tree";
+  const uri = route.uri || (isTree ? ROOT : "");
+  const close = () => go({ uri: "", lines: "" });
+  useEscape(Boolean(route.uri), close);
+  const hrefOf = (mode) => `#${mode === "tree" && route.uri ? fragment({ mode, uri: route.uri }) : (visited.current[mode] ?? `mode=${mode}`)}`;
+  const open = (next, lines = "") => go({ uri: next, lines });
+  const changed = () => setChanges((n) => n + 1);
   const leave = async () => {
     release();
     await signOut().catch(() => {});
+    forgetQuestions();
     history.replaceState(null, "", location.pathname);
     release();
     location.reload();
   };
   const askedToLeave = () => (hasUnsaved() ? setLeaving({ drop: leave, keep: () => setLeaving(null) }) : leave());
-  const View = answer && (VIEWS[answer.mode] || Results);
-  return html`<div class=${`page ${drawer ? "has-drawer" : ""} ${route.uri ? "has-context" : ""}`}>
+  const View = VIEWS[route.mode] || (isTree ? null : Search);
+  const isShown = isReady || hasUnsaved();
+  return html`<div class=${`page at-${place} ${route.uri ? "has-context" : ""}`}>
     <header class="top">
-      <button type="button" class="icon menu" aria-label=${drawer ? t("closeTree") : t("openTree")} aria-expanded=${drawer} onClick=${() => setDrawer(!drawer)}>
-        <svg viewBox="0 0 16 16"><path d="M2 4h12M2 8h12M2 12h12" /></svg>
-      </button>
-      <a class="brand" href="#" aria-label="vikingd"><img src="icon.svg" alt="" width="22" height="22" /><span>vikingd</span></a>
-      <form class="ask" role="search" onSubmit=${ask}>
-        <select aria-label=${t("mode")} value=${route.mode} onChange=${(event) => go({ mode: event.currentTarget.value, why: "" })}>
-          <option value="find">${t("find")}</option>
-          <option value="search">${t("searchMode")}</option>
-          <option value="recall">${t("recall")}</option>
-          <option value="context">${t("context")}</option>
-        </select>
-        <input ref=${box} type="search" aria-label=${t("search")} placeholder=${t("searchHint")} defaultValue=${route.q} autocomplete="off" enterkeyhint="search" />
-        ${route.mode !== "recall" && html`<select class="kinds" aria-label=${t("fileKind")} value=${route.kind} onChange=${(event) => go({ kind: event.currentTarget.value, why: "" })}>
-          <option value="">${t("anyKind")}</option>
-          ${[...new Set([...KINDS, route.kind])].filter(Boolean).map((kind) => html`<option key=${kind} value=${kind}>${KINDS.includes(kind) ? t(`kind.${kind}`) : visible(kind)}</option>`)}
-        </select>`}
-        ${route.mode === "recall" && html`<input ref=${project} class="project" aria-label=${t("project")} placeholder=${t("project")} title=${t("projectHint")} defaultValue=${route.project} autocomplete="off" />`}
-        <button class="primary">${t("go")}</button>
-      </form>
+      <a class="brand" href="#"><img src="icon.svg" alt="" width="22" height="22" /><span>vikingd</span></a>
+      <nav class="places" aria-label=${t("views")}>
+        ${PLACES.map(([mode, name]) => html`<a key=${mode} href=${hrefOf(mode)} aria-current=${mode === place ? "page" : undefined}>${t(name)}</a>`)}
+      </nav>
       <div class="tools">
         <button type="button" class="icon" aria-label=${t("theme")} title=${t("theme")} onClick=${switchTheme}>
           <svg viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.5" /><path class="half" d="M8 2.5a5.5 5.5 0 0 1 0 11z" /></svg>
@@ -181,19 +139,14 @@ function App() {
         ${signedIn && html`<button type="button" class="small" onClick=${askedToLeave}>${t("signOut")}</button>`}
       </div>
     </header>
-    <nav class="side" aria-label=${t("tree")}>
-      ${isReady && html`<${Tree} uri=${route.uri} changes=${changes} open=${open} fail=${fail} />
-        <${Live} changes=${changes} />`}
-    </nav>
-    ${drawer && html`<div class="shade" onClick=${() => setDrawer(false)}></div>`}
-    <main class="main" aria-busy=${busy}>
-      ${route.target && route.mode !== "recall" && html`<p class="target"><span class="quiet">${t("in")}</span> <bdi>${visible(route.target)}</bdi> <button type="button" class="small" onClick=${() => go({ target: "" })}>${t("clearTarget")}</button></p>`}
+    ${isTree && isReady && html`<nav class="side" aria-label=${t("tree")}><${Tree} uri=${route.uri} changes=${changes} open=${open} fail=${fail} /></nav>`}
+    <main class="main">
       ${error && html`<div class="note is-warning" role="alert">${visible(error)} <button type="button" class="small" onClick=${() => setError("")}>${t("close")}</button></div>`}
-      ${View
-        ? html`<${View} reply=${answer.reply} taken=${answer.taken} project=${answer.project} why=${route.why} uri=${route.uri} open=${open} changed=${changed} fail=${fail} explain=${(why) => go({ why })} />`
-        : !busy && html`<div class="welcome"><h1>${t("welcome")}</h1><p class="quiet">${t("welcomeAbout")}</p><p class="quiet keys">${t("help")}</p></div>`}
+      ${View && isShown && html`<${View} key=${place} route=${route} changes=${changes} open=${open} changed=${changed} fail=${fail} />`}
     </main>
-    ${route.uri && (isReady || hasUnsaved()) && html`<aside class="detail"><${Context} key=${route.uri} uri=${route.uri} open=${open} target=${(target) => go({ target, uri: "" })} changed=${changed} fail=${fail} close=${() => go({ uri: "" })} /></aside>`}
+    ${uri && isShown && html`<aside class="detail" aria-label=${t("openContext")}><${Reader} key=${uri} uri=${uri} lines=${route.lines} changes=${changes} open=${open}
+      below=${(target) => go({ mode: "find", target, uri: "", lines: "" })} changed=${changed} fail=${fail} close=${route.uri ? close : null} /></aside>`}
+    <footer class="foot">${isReady && html`<${Live} changes=${changes} />`}</footer>
     ${needsKey && html`<${SignIn} describe=${describe} done=${signedInNow} />`}
     ${leaving && html`<${Question} drop=${() => (release(), leaving.drop())} keep=${leaving.keep} />`}
   </div>`;

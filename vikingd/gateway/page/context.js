@@ -1,124 +1,122 @@
-// One context: read, edited, created and deleted.
-import { html, useEffect, useState } from "./vendor/vendor.js";
-import { call } from "./api.js";
-import { typeName } from "./results.js";
-import { asTyped, lineEndOf, Stored } from "./stored.js";
-import { current, number, t } from "./texts.js";
-import { useUnsaved } from "./unsaved.js";
-import { below, nameOf, parentOf, ROOT } from "./uris.js";
+// The view of the context: the text for a prompt within a budget, its sources, and what has no place in it.
+import { html, useEffect, useRef, useState } from "./vendor/vendor.js";
+import { useAnswer } from "./answers.js";
+import { Ask } from "./ask.js";
+import { Copy } from "./copy.js";
+import { Degraded, Doubt } from "./results.js";
+import { go } from "./route.js";
+import { number, t } from "./texts.js";
+import { linesOf, nameOf } from "./uris.js";
 import { spelled, visible } from "./visible.js";
 
-/**
- * A context.
- * @param {{uri: string, open, target, changed, fail, close}} props `target` asks below a directory,
- *   `changed` tells of a write.
- */
-export function Context({ uri, open, target, changed, fail, close }) {
-  const [context, setContext] = useState(null);
-  const [draft, setDraft] = useState(null);
-  const [note, setNote] = useState("");
-  const [isRaw, setRaw] = useState(false);
-  const [isOverviewRaw, setOverviewRaw] = useState(false);
-  const [asked, setAsked] = useState(false);
-  const load = async () => {
-    setNote("");
-    setAsked(false);
-    setDraft(null);
-    try {
-      setContext((await call("get", { uri })).context);
-    } catch (error) {
-      setContext({ uri, missing: true });
-      fail(error);
-    }
-  };
-  useEffect(() => {
-    load();
-  }, []);
-  const content = context?.content || "";
-  const isChanged = draft !== null && draft !== asTyped(content);
-  useUnsaved(isChanged, (next) => next.uri !== uri);
+const BUDGETS = [250, 500, 1000, 2000, 3000, 4000, 6000, 8000, 12_000, 16_000, 24_000, 32_000, 64_000, 128_000];
+const PAUSE = 250; // milliseconds without a move before a budget counts
+const REASONS = ["DROP_REASON_BUDGET", "DROP_REASON_DUPLICATE", "DROP_REASON_EMPTY", "DROP_REASON_GONE"];
 
-  const save = async () => {
-    const text = isChanged ? asTyped(draft).replace(/\n/g, lineEndOf(content) || "\n") : content;
-    const write = { uri, content: text, updateMask: "content", expectedRevision: context.revision };
-    try {
-      await call("put", { contexts: [write] });
-      await load();
-      setNote("saved");
-      changed();
-    } catch (error) {
-      if (error.reason === "REVISION_DIFFERS") setNote("conflict");
-      else fail(error);
-    }
+/** The view. */
+export function Context({ route, open, fail }) {
+  const budget = BUDGETS.includes(Number(route.budget)) ? Number(route.budget) : 0; // 0: the daemon's own
+  const request = route.q && {
+    find: { query: route.q, targetUri: route.target || undefined },
+    ...(budget ? { maxTokens: budget, reserveTokens: 0 } : {}),
+    noTouch: true,
   };
-  const remove = async () => {
-    try {
-      await call("delete", { uris: [uri], expectedRevision: context.revision });
-      changed();
-      open(parentOf(uri) === ROOT ? "" : parentOf(uri));
-    } catch (error) {
-      if (error.reason !== "REVISION_DIFFERS") return fail(error);
-      setAsked(false);
-      setNote("conflictDelete");
-    }
-  };
-  if (!context) return html`<article class="context" aria-busy="true"><p class="quiet">${t("loading")}</p></article>`;
-  const isFile = !context.isDirectory && !context.missing;
-  return html`<article class="context" aria-label=${spelled(uri)}>
-    <header>
-      <h2><bdi>${visible(context.title || nameOf(uri))}</bdi></h2>
-      <button type="button" class="icon" aria-label=${t("close")} title=${t("close")} onClick=${close}>×</button>
-    </header>
-    <p class="quiet uri"><bdi>${visible(uri)}</bdi></p>
-    <p class="quiet">
-      ${context.contextType && html`<span class=${`type type-${context.contextType.slice(13).toLowerCase()}`}>${typeName(context.contextType)}</span> `}
-      ${context.updateTime && html`${t("updated", { time: new Date(context.updateTime).toLocaleString(current() === "zh" ? "zh-CN" : "en") })} · `}${t("revision")} ${number(context.revision)}
-    </p>
-    <div class="actions">
-      ${context.isDirectory && html`<button type="button" onClick=${() => target(uri)}>${t("askBelow")}</button>`}
-      ${isFile && draft === null && html`<button type="button" onClick=${() => setDraft(asTyped(content))}>${t("edit")}</button>`}
-      ${isFile && draft === null && html`<button type="button" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? t("rendered") : t("raw")}</button>`}
-      ${!context.missing && draft === null && html`<button type="button" class="danger" onClick=${() => setAsked(!asked)}>${t("remove")}</button>`}
-    </div>
-    ${asked && html`<div class="note is-warning" role="alertdialog" aria-label=${t("remove")}><p>${t("removeAsk", { uri: spelled(uri) })}</p>
-      <button type="button" class="danger" onClick=${remove}>${t("remove")}</button> <button type="button" onClick=${() => setAsked(false)}>${t("cancel")}</button></div>`}
-    ${note === "saved" && html`<p class="note" role="status">${t("saved")}</p>`}
-    ${note.startsWith("conflict") && html`<div class="note is-warning" role="alert"><p>${t(note)}</p><button type="button" onClick=${load}>${t("reload")}</button></div>`}
-    ${context.abstract && draft === null && html`<section><h3>${t("abstract")}</h3><p><bdi>${visible(context.abstract)}</bdi></p></section>`}
-    ${context.overview && draft === null && html`<section><h3>${t("overview")}</h3><${Stored} text=${context.overview} isRaw=${isOverviewRaw} setRaw=${setOverviewRaw} open=${open} /></section>`}
-    ${draft !== null
-      ? html`${!lineEndOf(content) && html`<p class="note is-warning">${t("mixedEnds")}</p>`}
-          <textarea aria-label=${t("content")} value=${draft} onInput=${(event) => setDraft(event.currentTarget.value)}></textarea>
-          <div class="actions"><button type="button" class="primary" onClick=${save}>${t("save")}</button><button type="button" onClick=${load}>${t("cancel")}</button></div>`
-      : content &&
-        html`<section><h3>${t("content")}</h3><${Stored} text=${content} isRaw=${isRaw} setRaw=${setRaw} open=${open} /></section>`}
-    ${context.metadata && html`<section><h3>${t("metadata")}</h3><pre class="text">${visible(JSON.stringify(context.metadata, null, 2))}</pre></section>`}
-    ${(context.relations || []).length > 0 &&
-    html`<section><h3>${t("relations")}</h3><ul class="plain">${context.relations.map((one) => html`<li key=${one.uri}><button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button> <span class="quiet">${visible(one.reason)}</span></li>`)}</ul></section>`}
-    ${context.isDirectory && html`<${NewFile} directory=${uri} open=${open} changed=${changed} fail=${fail} />`}
-  </article>`;
+  const { answer, isBusy } = useAnswer("build_context", request || null, fail);
+  return html`<div class="view prompt-view" aria-busy=${isBusy}>
+    <${Ask} q=${route.q} ask=${(q) => go({ q, uri: "", lines: "" })} name=${t("contextQuestion")} hint=${t("contextHint")} />
+    ${answer ? html`<${Built} reply=${answer.reply} budget=${budget} open=${open} />` : !route.q && html`<div class="empty"><p>${t("contextAbout")}</p></div>`}
+  </div>`;
 }
 
-function NewFile({ directory, open, changed, fail }) {
-  const [name, setName] = useState("");
-  const [content, setContent] = useState("");
-  useUnsaved(content !== "", (next) => next.uri !== directory);
-  const create = async (event) => {
-    event.preventDefault();
-    const uri = below(directory, name.trim());
-    try {
-      await call("put", { contexts: [{ uri, content, expectedRevision: "0" }] });
-      setContent("");
-      changed();
-      open(uri);
-    } catch (error) {
-      fail(error);
-    }
+function Built({ reply, budget, open }) {
+  const [lit, light] = useState("");
+  const prompt = useRef(null);
+  const used = Number(reply.usedTokens || 0);
+  const most = Number(reply.budgetTokens || 0);
+  const sources = sourcesOf(reply);
+  const text = reply.text || "";
+  const choose = (uri) => {
+    light(uri === lit ? "" : uri);
+    prompt.current?.querySelector(`[data-source="${sources.findIndex((one) => one.uri === uri)}"]`)?.scrollIntoView({ block: "nearest" });
   };
-  return html`<details class="new"><summary>${t("newFile")}</summary>
-    <form onSubmit=${create}>
-      <input aria-label=${t("newName")} placeholder=${t("newName")} value=${name} onInput=${(event) => setName(event.currentTarget.value)} required />
-      <textarea aria-label=${t("content")} value=${content} onInput=${(event) => setContent(event.currentTarget.value)} required></textarea>
-      <button class="primary">${t("create")}</button>
-    </form></details>`;
+  return html`<div class="answer">
+    <${Budget} budget=${budget} most=${most} />
+    <${Degraded} reply=${reply} />
+    <${Doubt} reply=${reply} />
+    <div class="prompt-columns">
+      <section aria-label=${t("prompt")}>
+        <div class="prompt-head"><h2>${t("prompt")}</h2><span class="summary quiet" role="status">${t("tokens", { used: number(used), budget: number(most) })}${reply.approximate ? ` (${t("estimated")})` : ""}</span><${Copy} text=${text} /></div>
+        ${text
+          ? html`<pre class="prompt" tabindex="0" ref=${prompt} aria-label=${t("prompt")}><bdi>${piecesOf(reply, sources).map(({ piece, source }, i) => (source < 0 ? visible(piece) : html`<span key=${i} data-source=${source} class=${`cited ${sources[source].uri === lit ? "is-lit" : ""}`}>${visible(piece)}</span>`))}</bdi></pre>`
+          : html`<p class="empty">${t(reply.dropped?.length ? "promptNoRoom" : "promptEmpty")}</p>`}
+      </section>
+      <div class="sources">
+        <section>
+          <h2>${t("taken")} (${number(sources.length)})</h2>
+          <ol class="plain">
+            ${sources.map((one) => html`<li key=${one.uri} class=${`source ${one.uri === lit ? "is-lit" : ""}`}>
+              <button type="button" class="source-name" aria-pressed=${one.uri === lit} title=${t("showInPrompt")} onClick=${() => choose(one.uri)}><span class="badge">${one.marker}</span> <bdi>${visible(one.title)}</bdi></button>${one.level < 2 && html` <span class="badge">${t(one.level ? "overview" : "abstract")}</span>`}
+              <span class="share" title=${t("shareOfText", { n: number(Math.round(100 * one.share)) })}><span style=${{ width: `${100 * one.share}%` }}></span></span>
+              <button type="button" class="link" onClick=${() => open(one.uri, one.lines)}><bdi>${visible(one.uri)}</bdi></button><span class="quiet">${one.places}</span>
+            </li>`)}
+          </ol>
+        </section>
+        <${Dropped} dropped=${reply.dropped || []} used=${used} most=${most} open=${open} />
+      </div>
+    </div>
+  </div>`;
+}
+
+/** The slider of the budget; a move counts when it rests. */
+function Budget({ budget, most }) {
+  const [chosen, choose] = useState(budget);
+  useEffect(() => choose(budget), [budget]);
+  useEffect(() => {
+    if (chosen === budget) return undefined;
+    const timer = setTimeout(() => go({ budget: String(chosen) }), PAUSE);
+    return () => clearTimeout(timer);
+  }, [chosen]);
+  const shown = chosen || most;
+  const at = BUDGETS.findLastIndex((one) => one <= shown);
+  return html`<div class="budget">
+    <label>${t("budget")} <input type="range" min="0" max=${BUDGETS.length - 1} step="1" value=${Math.max(0, at)} aria-valuetext=${t("tokensOnly", { n: number(shown) })} onInput=${(event) => choose(BUDGETS[event.currentTarget.value])} /></label>
+    <output>${t("tokensOnly", { n: number(shown) })}</output>
+  </div>`;
+}
+
+/** The pieces that are not in the text, by the reason in words. */
+function Dropped({ dropped, used, most, open }) {
+  if (!dropped.length) return null;
+  return html`<section class="dropped"><h2>${t("dropped")} (${number(dropped.length)})</h2>
+    ${REASONS.map((reason) => [reason, dropped.filter((one) => one.reason === reason)])
+      .filter(([, members]) => members.length)
+      .map(([reason, members]) => html`<details key=${reason} open=${members.length <= 5}>
+        <summary>${t(reason, { n: number(members.length), left: number(most - used) })}</summary>
+        <ul class="plain">${members.map((one, i) => html`<li key=${i}><button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button> <span class="quiet"><bdi>${visible(one.section)}</bdi></span></li>`)}</ul>
+      </details>`)}
+  </section>`;
+}
+
+/** Return the sources of a text in their order: {uri, marker, title, lines, places, share}, the share of its characters. */
+function sourcesOf(reply) {
+  const found = new Map();
+  const all = (reply.citations || []).reduce((sum, one) => sum + one.end - (one.start || 0), 0);
+  for (const one of reply.citations || []) {
+    const before = found.get(one.uri) || { uri: one.uri, marker: one.marker, places: "", share: 0, level: one.level || 0, lines: one.firstLine ? `${one.firstLine}-${one.lastLine}` : "", title: one.section?.split(" > ")[0] || nameOf(one.uri) };
+    found.set(one.uri, { ...before, places: [before.places, linesOf(one)].filter(Boolean).join(" "), share: before.share + (one.end - (one.start || 0)) / (all || 1) });
+  }
+  return [...found.values()];
+}
+
+/** Return the text in pieces: {piece, source}, an index of `sources`; -1: markers and headings. */
+function piecesOf(reply, sources) {
+  const all = Array.from(reply.text);
+  const pieces = [];
+  let at = 0;
+  for (const { uri, start = 0, end } of reply.citations || []) {
+    if (start > at) pieces.push({ piece: all.slice(at, start).join(""), source: -1 });
+    pieces.push({ piece: all.slice(Math.max(at, start), end).join(""), source: sources.findIndex((one) => one.uri === uri) });
+    at = Math.max(at, end);
+  }
+  return [...pieces, { piece: all.slice(at).join(""), source: -1 }];
 }

@@ -1,116 +1,193 @@
 // Markdown as elements. All text goes into text nodes, so that stored text never becomes markup.
+import { inlineOf } from "./inline.js";
+import { t } from "./texts.js";
 import { h } from "./vendor/vendor.js";
 import { visible } from "./visible.js";
 
-const BLOCK = /^(#{1,6})\s+(.*)$|^(```|~~~)[^`]*$|^\s*([-*+]|\d+[.)])\s+(.*)$|^>\s?(.*)$|^(?:---+|\*\*\*+)\s*$/s;
-const MARK = /`+|\*\*|\[/g;
-const LONGEST_TARGET = 2048; // characters of a link's target
+const BLOCK = /^\s{0,3}(#{1,6})\s+(.*)$|^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$|^\s{0,3}>\s?(.*)$|^\s{0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/s;
+const FENCE = /^\s*(`{3,}|~{3,})([^`]*)$/;
+const DEFINITION = /^\s{0,3}\[([^\]]{1,200})\]:\s*<?([^\s<>]{1,2048})>?/;
+const SEPARATOR = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+/** Lines that arrange a text and are none themselves: directives of reStructuredText, Sphinx, VitePress and Hugo. */
+const DIRECTIVE = /^\s*(?::::+.*|\.\. (?:[\w-]+::.*|_[^:]+:)|:[\w-]+:(?:\s.*)?|\{\{[<%].*[%>]\}\}|\{%.*%\}|\[TOC\]|<a (?:id|name)="[^"]*">\s*(?:<\/a>)?)\s*$/i;
+const ASIDE = /^\{?(note|warning|tip|important|caution|danger|hint|seealso|attention|admonition)\}?/i;
+const UNSHOWN = /^\{(toctree|contents|include|index|raw)\}/i;
+/** The mark of a link to the heading itself. */
+const ANCHOR = /\s*(?:\{#[^}]*\}|\[[¶#§]?\]\(#[^)]*\)|¶|\s#+)\s*$/;
+
+const LONGEST_ANCHOR = 200; // characters
+
+/** Return the heading without the mark of its own link. */
+export const headingOf = (text) => text.slice(0, -LONGEST_ANCHOR) + text.slice(-LONGEST_ANCHOR).replace(ANCHOR, "").trim();
+
+/** Return the name of a heading in links, as GitHub makes it. */
+export const slugOf = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").trim().replace(/\s/g, "-");
 
 /**
  * Return the elements of a Markdown text.
  * @param {string} text
- * @param {(uri: string) => void} open called with the URI of a link into the tree
+ * @param {{open, mark, title: string, first: number, lines: number[], headings: Array}} options `open` is called with
+ *   the target of a link to another context; without it links are texts. `mark` makes a text to children.
+ *   A first heading equal to `title` is left out. `lines` are the first and last line of the passage that is marked,
+ *   `first` is the number of the first line of `text`. `headings` gets {level, text, id} of each heading.
  */
-export function markdown(text, open) {
+export function markdown(text, { open, mark = visible, title = "", first = 1, lines: [from, to] = [0, 0], headings = [] } = {}) {
   const blocks = [];
   const front = /^---\r?\n([\s\S]*?)\r?\n---(?:\r?\n|$)/.exec(text);
+  let line = first;
   if (front) {
-    blocks.push(h("pre", null, h("code", null, visible(front[1]))));
+    blocks.push(h("details", { class: "front" }, h("summary", null, t("frontMatter")), h("pre", null, h("code", null, visible(front[1])))));
+    line += front[0].split("\n").length - 1;
     text = text.slice(front[0].length);
   }
   const lines = text.split(/\r\n|\r|\n/);
+  const links = new Map();
+  for (const one of lines) {
+    const found = DEFINITION.exec(one);
+    if (found) links.set(found[1].toLowerCase(), found[2]);
+  }
+  const inline = (part) => inlineOf(part, { open, mark, links });
+  const slugs = new Map();
   let paragraph = [];
   let list = null;
-  const flush = () => {
-    if (paragraph.length) blocks.push(h("p", null, inline(paragraph.join(" "), open)));
-    if (list) blocks.push(h(list.ordered ? "ol" : "ul", null, list.items.map((item) => h("li", null, inline(item, open)))));
+  let began = 0;
+  let unended = 0; // the line from which on a comment may have an end
+
+  const add = (block, begin, end) => {
+    if (from && line + begin <= to && line + end >= from) block.props.class = `${block.props.class || ""} is-passage`;
+    blocks.push(block);
+  };
+  const flush = (end) => {
+    if (paragraph.length) add(h("p", null, inline(paragraph.join(" "))), began, end - 1);
+    if (list) listsOf(list.items, inline).forEach((block) => add(block, began, end - 1));
     paragraph = [];
     list = null;
   };
+  const addHeading = (level, content, begin) => {
+    const plain = headingOf(content);
+    if (!blocks.length && plain === title) return;
+    const slug = slugOf(plain);
+    const times = slugs.get(slug) || 0;
+    slugs.set(slug, times + 1);
+    const id = `part-${slug}${times ? `-${times}` : ""}`;
+    headings.push({ level, text: plain.replace(/[`*]/g, ""), id });
+    add(h(`h${Math.min(6, level + 1)}`, { id, tabindex: -1 }, inline(plain)), begin, begin);
+  };
   for (let i = 0; i < lines.length; i++) {
-    const line = lines[i];
-    const found = BLOCK.exec(line);
-    if (!line.trim()) flush();
-    else if (!found) {
-      if (list) list.items[list.items.length - 1] += ` ${line.trim()}`;
-      else paragraph.push(line);
-    } else if (found[1]) {
-      flush();
-      blocks.push(h(`h${Math.min(6, found[1].length + 1)}`, null, inline(found[2], open)));
-    } else if (found[3]) {
-      flush();
+    const one = lines[i];
+    const fence = FENCE.exec(one);
+    if (fence) {
+      flush(i);
+      const begin = i;
       const code = [];
-      for (i++; i < lines.length && !lines[i].startsWith(found[3]); i++) code.push(lines[i]);
-      blocks.push(h("pre", null, h("code", null, visible(code.join("\n")))));
+      const info = fence[2].trim();
+      for (i++; i < lines.length && !lines[i].trim().startsWith(fence[1]); i++) code.push(lines[i]);
+      if (UNSHOWN.test(info)) continue;
+      if (info.startsWith("{") && ASIDE.test(info)) {
+        add(h("blockquote", null, markdown(code.filter((part) => !DIRECTIVE.test(part)).join("\n"), { open, mark })), begin, i);
+      } else add(h("pre", { tabindex: 0 }, h("code", null, mark(code.join("\n")))), begin, i);
+      continue;
+    }
+    if (!one.trim()) {
+      if (list) list.isLoose = true;
+      else flush(i);
+      continue;
+    }
+    if (one.trim().startsWith("<!--") && i >= unended) {
+      let end = i;
+      while (end < lines.length && !lines[end].includes("-->")) end += 1;
+      if (end === lines.length) unended = Infinity;
+      else if (lines[end].trim().endsWith("-->")) {
+        flush(i);
+        i = end;
+        continue;
+      }
+    }
+    if (DIRECTIVE.test(one) || DEFINITION.test(one)) {
+      flush(i);
+      continue;
+    }
+    if (one.includes("|") && SEPARATOR.test(lines[i + 1] || "") && lines[i + 1].includes("|")) {
+      flush(i);
+      const begin = i;
+      const rows = [cellsOf(one)];
+      for (i += 2; i < lines.length && lines[i].includes("|") && lines[i].trim(); i++) rows.push(cellsOf(lines[i]));
+      i -= 1;
+      add(tableOf(rows, inline), begin, i);
+      continue;
+    }
+    if (paragraph.length === 1 && /^\s{0,3}(=+|-{2,})\s*$/.test(one)) {
+      const [content] = paragraph;
+      paragraph = [];
+      addHeading(one.includes("=") ? 1 : 2, content, i - 1);
+      continue;
+    }
+    const found = BLOCK.exec(one);
+    if (!found) {
+      const aside = /^!!!\s+\w+(?:\s+"(.*)")?\s*$/.exec(one);
+      if (list && list.isLoose && !/^\s{2,}/.test(one)) flush(i);
+      if (aside) {
+        flush(i);
+        if (aside[1]) add(h("p", null, h("strong", null, mark(aside[1]))), i, i);
+      } else if (list) list.items.at(-1).text += ` ${one.trim()}`;
+      else {
+        if (!paragraph.length) began = i;
+        paragraph.push(one);
+      }
+    } else if (found[1]) {
+      flush(i);
+      addHeading(found[1].length, found[2], i);
     } else if (found[4]) {
-      const ordered = /\d/.test(found[4]);
-      if (paragraph.length || (list && list.ordered !== ordered)) flush();
-      list ??= { ordered, items: [] };
-      list.items.push(found[5]);
+      if (paragraph.length) flush(i);
+      if (!list) began = i;
+      list ??= { items: [] };
+      list.isLoose = false;
+      list.items.push({ indent: found[3].replace(/\t/g, "    ").length, number: parseInt(found[4], 10), text: found[5] });
     } else if (found[6] !== undefined) {
-      flush();
-      blocks.push(h("blockquote", null, inline(found[6], open)));
+      flush(i);
+      const begin = i;
+      const quoted = [found[6]];
+      while (/^\s{0,3}>/.test(lines[i + 1] || "")) quoted.push(lines[++i].replace(/^\s{0,3}>\s?/, ""));
+      if (/^\[!\w+\]\s*$/.test(quoted[0])) quoted.shift(); // the mark of a note on GitHub
+      add(h("blockquote", null, h("p", null, inline(quoted.join(" ").trim()))), begin, i);
     } else {
-      flush();
-      blocks.push(h("hr"));
+      flush(i);
+      add(h("hr"), i, i);
     }
   }
-  flush();
+  flush(lines.length);
   return blocks;
 }
 
-// One walk over the marks: each end is searched once, so the time is linear also where no mark has an end.
-function inline(text, open) {
-  const parts = [];
-  const next = searcher(text.replace(/\s/g, " "));
-  let at = 0;
-  let refused = -1; // the end of a text in brackets that is no link
-  for (const { 0: mark, index } of text.matchAll(MARK)) {
-    const begin = index + mark.length;
-    if (index < at) continue;
-    let end;
-    let part;
-    if (mark === "[") {
-      const close = next("]", begin);
-      if (close === begin || close === refused || text[close + 1] !== "(") continue;
-      refused = close;
-      end = next(")", close + 2);
-      if (end === close + 2 || end - close > LONGEST_TARGET || next(" ", close + 2) < end) continue;
-      part = link(text.slice(begin, close), text.slice(close + 2, end), open);
-    } else {
-      end = next(mark, begin + 1);
-      if (end === Infinity) continue;
-      part = h(mark === "**" ? "strong" : "code", null, visible(text.slice(begin, end)));
-      end += mark.length - 1;
-    }
-    if (index > at) parts.push(visible(text.slice(at, index)));
-    parts.push(part);
-    at = end + 1;
+/** Return items as lists within lists, by their indents. */
+function listsOf(items, inline) {
+  const root = { children: [] };
+  const above = [{ indent: -1, node: root }];
+  for (const item of items) {
+    while (above.at(-1).indent >= item.indent) above.pop();
+    const node = { ...item, children: [] };
+    above.at(-1).node.children.push(node);
+    above.push({ indent: item.indent, node });
   }
-  parts.push(visible(text.slice(at)));
-  return parts;
-}
-
-/** Return a function that finds a string from a place on. The places for one string must not go back. */
-function searcher(text) {
-  const found = new Map();
-  return (string, from) => {
-    let at = found.get(string) ?? -1;
-    if (at < from) {
-      at = text.indexOf(string, from);
-      if (at < 0) at = Infinity;
-      found.set(string, at);
+  const lists = ({ children }) => {
+    const made = [];
+    for (let i = 0; i < children.length;) {
+      const isOrdered = !Number.isNaN(children[i].number);
+      const start = children[i].number;
+      const rows = [];
+      for (; i < children.length && isOrdered === !Number.isNaN(children[i].number); i++) {
+        rows.push(h("li", null, inline(children[i].text), lists(children[i])));
+      }
+      made.push(isOrdered ? h("ol", { start }, rows) : h("ul", null, rows));
     }
-    return at;
+    return made;
   };
+  return lists(root);
 }
 
-function link(text, to, open) {
-  if (to.startsWith("viking://")) {
-    return h("button", { class: "link", type: "button", onClick: () => open(to) }, visible(text));
-  }
-  if (/^https?:\/\//i.test(to)) {
-    return h("a", { href: to, target: "_blank", rel: "noopener noreferrer" }, visible(text));
-  }
-  return visible(`${text} (${to})`); // another scheme is not followed
-}
+const cellsOf = (line) => line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replace(/\\\|/g, "|"));
+
+const tableOf = ([head, ...rows], inline) =>
+  h("div", { class: "table", tabindex: 0 }, h("table", null,
+    h("thead", null, h("tr", null, head.map((cell) => h("th", { scope: "col" }, inline(cell))))),
+    h("tbody", null, rows.map((row) => h("tr", null, row.map((cell) => h("td", null, inline(cell))))))));

@@ -6,13 +6,14 @@ import { spelled } from "./visible.js";
 const VISIBLE = 5e-4; // smaller differences do not show in three digits
 
 /** The names of the parts, in the order of their bars. */
-export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title", "feedback", "cover", "reply", "date"];
+export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title", "date"];
 const ADDED = ["feedback", "cover", "reply", "date", "kind"]; // the amounts of the second stage
 export const SALIENCE = ["semantic", "reinforcement", "recency", "access"];
 
 /**
- * Return the shares of a traced score; they sum to its final score. A lowering by neighbours takes
- * from the own parts, one by the first results from the meaning, one by the kind of a file from all.
+ * Return the shares of a traced score; they sum to its final score. The amounts of the second stage count as what
+ * they come from: the first results as meaning, the words covered as words, the file before as neighbours. A lowering
+ * by neighbours takes from the own parts, one by the first results from the meaning, one by the kind of a file from all.
  * @param parts ScoreParts in protobuf's JSON form
  */
 export function shares(parts) {
@@ -24,14 +25,11 @@ export function shares(parts) {
   const scale = own > 0 ? (nodeScore / own) * kept * (1 - b) : 0;
   const { feedback = 0, cover = 0, reply = 0, date = 0, kind = 0, final = 0 } = parts;
   const all = {
-    dense: Math.max(0, w * dense * scale + Math.min(0, feedback)),
-    lexical: (1 - w) * lexical * scale,
-    neighbours: raised * (1 - b),
+    dense: Math.max(0, w * dense * scale + feedback),
+    lexical: (1 - w) * lexical * scale + cover,
+    neighbours: raised * (1 - b) + reply,
     parent: b * parent,
     title,
-    feedback: Math.max(0, feedback),
-    cover,
-    reply,
     date,
   };
   const left = kind < 0 ? final / (final - kind) : 1;
