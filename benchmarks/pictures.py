@@ -32,7 +32,7 @@ from benchmarks.page import chromium, gateway
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
-_QUESTION = "How do we roll back a bad release?"
+_QUESTION = "How many requests may I send per second?"
 _TARGET = "viking://resources"
 _COLUMNS = 110
 _FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace'"

@@ -73,9 +73,7 @@ SAME = "{}"
 
 CTL: dict[str, str] = {
     'vikingctl context "..." --max-tokens 3000': 'vikingctl context "tea" --max-tokens 3000',
-    'vikingctl find "..." --trace': 'vikingctl find "tea" --trace',
     'vikingctl find "how do I return a custom status code"': SAME,
-    'vikingctl find "how do I return a custom status code" --target viking://resources/docs': SAME,
     'vikingctl find "how do I return a custom status code" --address 127.0.0.1:7700': (
         'vikingctl find "how do I return a custom status code" --address {address}'
     ),
@@ -95,6 +93,7 @@ CTL: dict[str, str] = {
         '--where \'{"kind": {"$nin": ["test", "vendored", "generated"]}}\''
     ): SAME,
     "vikingctl context QUERY": "vikingctl context tea",
+    "vikingctl evaluate": "vikingctl evaluate {questions}",
     "vikingctl evaluate QUESTIONS.jsonl": "vikingctl evaluate {questions}",
     "vikingctl evaluate questions.jsonl": "vikingctl evaluate {questions}",
     "vikingctl recall QUERY": "vikingctl recall tea",
@@ -123,9 +122,6 @@ CTL: dict[str, str] = {
     "vikingctl import ADDRESS URI": "vikingctl import {repository} viking://resources/repository",
     "vikingctl import git+https://github.com/encode/httpx#docs viking://resources/httpx "
     "--ref master": "vikingctl import {repository}#docs viking://resources/httpx --ref main",
-    "vikingctl import git+https://example.org/team/app.git viking://resources/app --every 6h": (
-        "vikingctl import {repository} viking://resources/app"
-    ),
     "vikingctl import release-1.2.tar.gz viking://resources/release": (
         "vikingctl import {archive} viking://resources/release"
     ),

@@ -26,7 +26,7 @@ from tests.mcp import test_mcp_guide
 from tests.nodes import test_nodes_guide
 from tests.postgres_servers import LEFT_OUT
 from tests.programs import needed, package
-from tests.project import test_guide
+from tests.project import test_guide, test_readme
 from tests.project.guide_commands import (
     CANNOT,
     CTL,
@@ -64,6 +64,7 @@ def of_guides() -> set[str]:
         test_nodes_guide.script(),
         test_mcp_guide.block("sh"),
         test_agents_guides.script(),
+        test_readme.script(),
     )
     return {command for script in scripts for command in lines(script)}
 

@@ -28,7 +28,7 @@ from vikingd.system.scratch import scratch
 
 QUESTIONS = (
     ("Which foods is the user allergic to?", "a memory"),
-    ("How do we roll back a bad release?", "asked in English, answered in Chinese"),
+    ("How many requests may I send per second?", "asked in English, answered in Chinese"),
     ("E4102", "an exact error code"),
     ("为什么缓存的过期时间定为五分钟？", "asked and answered in Chinese"),
     ("怎么从 PDF 里提取表格？", "asked in Chinese, answered in English"),

@@ -77,7 +77,7 @@ export const TEXTS = {
   demoAbout: ["33 small files in English and Chinese: a user, a project, a product.", "三十三个中英文小文件：一位用户、一个项目和一个产品。"],
   loadDemo: ["Load the demo", "加载示例"],
   "demo.allergies": ["Which foods is the user allergic to?", "用户对哪些食物过敏？"],
-  "demo.rollback": ["How do we roll back a bad release?", "发布出问题时怎么回滚？"],
+  "demo.limits": ["How many requests may I send per second?", "每秒可以发多少个请求？"],
   "demo.code": ["E4102", "E4102"],
   "demo.tables": ["How do I extract tables from a PDF?", "怎么从 PDF 里提取表格？"],
   fromTerminal: ["From a terminal", "从终端导入"],

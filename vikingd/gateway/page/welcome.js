@@ -8,7 +8,7 @@ import { Upload } from "./upload.js";
 import { nameOf } from "./uris.js";
 import { visible } from "./visible.js";
 
-const QUESTIONS = ["demo.allergies", "demo.rollback", "demo.code", "demo.tables"];
+const QUESTIONS = ["demo.allergies", "demo.limits", "demo.code", "demo.tables"];
 const PROPOSED = 4; // questions about files that were read
 const EVERY = 2000; // milliseconds
 
