@@ -77,7 +77,7 @@ def test_the_command_counts_queues_and_waits(
         found = json.loads(ctl("describe", NOTES, "--again", "--json")[1])
         assert found["contexts"] == "6"
         eventually(lambda: not client.stats().describer.backlog)
-        assert re.search(r"describer +scribe, 15 contexts described, 0 waiting", ctl("stats")[1])
+        assert re.search(r"describer\tscribe, 15 contexts described, 0 waiting", ctl("stats")[1])
         assert ctl("describe", "viking://resources/none")[0] == 4
         with urllib.request.urlopen(f"http://{metrics}/metrics") as reply:
             text = reply.read().decode()

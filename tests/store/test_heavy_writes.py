@@ -156,7 +156,7 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
     """Excess preparations are refused with a time to retry, and later requests find room again."""
     held, begun = threading.Event(), threading.Event()
 
-    def slow(draft: Draft) -> Any:
+    def slow(draft: Draft, _ask: Any) -> Any:
         begun.set()
         held.wait(30)
         return prepare(Draft(draft.uri, content="words"))
@@ -203,7 +203,7 @@ def test_a_small_put_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     begun, small_came = threading.Event(), threading.Event()
     came_meanwhile: list[bool] = []
 
-    def watched(draft: Draft) -> Any:
+    def watched(draft: Draft, _ask: Any) -> Any:
         if "/small/" in draft.uri:
             small_came.set()
         else:
@@ -230,7 +230,7 @@ def test_large_puts_take_turns_after_each_slice(monkeypatch: pytest.MonkeyPatch)
     """A large Put waits for one slice of another large one, not for all of its contexts."""
     order: list[str] = []
 
-    def costly(draft: Draft) -> Any:
+    def costly(draft: Draft, _ask: Any) -> Any:
         order.append(draft.uri.removeprefix(f"{TOP}/"))
         end = time.thread_time() + 0.05
         while time.thread_time() < end:

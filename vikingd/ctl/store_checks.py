@@ -39,11 +39,12 @@ def store(path: Path, *, is_served: bool) -> Iterator[Check]:
     from vikingd.store.sqlite.sqlite_schema import MIGRATIONS
 
     whole = sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
-    found = f"{path}, {size(whole)}, schema {schema}"
+    # A new store has its schema in the log alone, until that is written to the file.
+    found = f"{path}, {size(whole)}, schema {schema or 'in the log'}"
     if schema > len(MIGRATIONS):
         found = f"{found}, which is newer than this vikingd ({len(MIGRATIONS)})"
         yield Check(WRONG, "store", found, "install the vikingd that made it, or a newer one")
-    elif schema < len(MIGRATIONS):
+    elif 0 < schema < len(MIGRATIONS):
         found = f"{found}; the next start brings it to {len(MIGRATIONS)}"
         yield Check(WARN, "store", found, "vikingctl backup PATH before an upgrade")
     else:

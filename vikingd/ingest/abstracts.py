@@ -31,6 +31,7 @@ MAX_TITLE_BYTES = 1024
 
 _H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
 _H2 = re.compile(r"^##(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t][^\n]*$", re.MULTILINE)
 _SIGNS = re.compile(r"[*`]|\s*\{[^{}\n]*\}|#+$|<[^<>]*>|!?\[([^\[\]]*)\]\([^()\s]*\)")
 _MAX_HEADING = 120  # characters
 _SHORT, _ENOUGH = 12, 250  # tokens of prose that may tell little, characters that need no headings
@@ -183,7 +184,9 @@ def _with_headings(text: str, title: str) -> str:
     ):
         return prose
     names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in _H2.finditer(text)]
-    return (f"{prose} {'; '.join(names)}".strip() if len(names) > 1 else prose) or one_line(text)
+    if len(names) > 1:
+        return f"{prose} {'; '.join(names)}".strip()
+    return prose or one_line(_HEADING.sub("", text))
 
 
 def _is_script(content: str, syntax: Syntax) -> bool:
