@@ -112,6 +112,7 @@ def test_a_pipe_has_one_record_a_line(ctl: Ctl, questions: str) -> None:
         ('{"question": "a"}', "line 2: answers: is missing"),
         ('{"question": "a", "answers": "b.md"}', "line 2: answers: must be a list"),
         ('{"question": "a", "answers": ["/"]}', "line 2: answers: '/' is no path"),
+        ('{"question": "a", "answers": ["viking://~/a.md"]}', "write viking://users/NAME"),
         ('{"question": "a", "answer": "b"}', "line 2: answer: there is no such field"),
         ('{"question": "a", "answers": ["viking://a//b"]}', "line 2: answers: has the segment"),
         ('{"question": "a", "answers": [], "target": "docs"}', "line 2: target: must begin with"),

@@ -119,7 +119,6 @@ def test_a_path_that_no_file_can_have_is_refused(
         ("large.md", b"a b\n" * (1 << 19) + b"a", "has more than 2,097,152 bytes"),
         (".env", b"A=1", "such a file holds secrets (environment file)"),
         ("credentials.json", f'{{"token": "{TOKEN}"}}'.encode(), "holds secrets (GitHub token)"),
-        ("lines.jsonl", b'{"uri": "viking://user/memories/a.md", "text": "a"}', "is not below"),
     ],
 )
 def test_what_an_import_does_not_take_is_refused_with_the_reason(
@@ -141,21 +140,12 @@ def test_a_secret_within_a_text_is_left_out(gateway: Gateway, client: MessageCli
     assert TOKEN not in client.get(TEA).context.content
 
 
-def test_lines_with_uris_become_contexts(gateway: Gateway, client: MessageClient) -> None:
-    """JSON lines are written at their own URIs, below the directory of the path alone."""
-    lines = [f'{{"uri": "viking://resources/up/{name}.md", "text": "{name}"}}' for name in "ab"]
-    lines += ['{"uri": "viking://user/memories/c.md", "text": "c"}', "nothing"]
-    reply = upload(gateway, "resources/lines.jsonl", "\n".join(lines).encode())
-    assert reply.json()["status"] == "created"
-    assert reply.json()["remarks"] == [
-        "its lines are 2 contexts: 2 created, 0 updated",
-        "line 4: is not JSON: Expecting value: line 1 column 1 (char 0)",
-        "viking://user/memories/c.md: is not below viking://resources",
-    ]
-    assert client.get("viking://resources/up/b.md").context.content == "b"
-    reply = upload(gateway, "resources/data.jsonl", b'{"cup": 1}\n')
-    assert (reply.json()["status"], reply.json()["remarks"]) == ("created", [])
-    assert client.get("viking://resources/data.jsonl").context.content == '{"cup": 1}\n'
+def test_lines_with_uris_stay_one_text(gateway: Gateway, client: MessageClient) -> None:
+    """JSON lines write nothing at their own URIs."""
+    line = b'{"uri": "viking://user/memories/a.md", "text": "a"}\n'
+    assert upload(gateway, "resources/up/lines.jsonl", line).json()["status"] == "created"
+    assert client.get("viking://resources/up/lines.jsonl").context.content == line.decode()
+    assert [one.uri for one in client.list()] == ["viking://resources"]
 
 
 def test_a_file_above_the_limit_is_refused_before_it_is_sent(

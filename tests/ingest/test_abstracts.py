@@ -69,7 +69,7 @@ from vikingd.ingest.limits import check_metadata
             "The paragraph behind the list counts.",
         ),
         ("a.md", "- likes tea\n- hates noise", "likes tea hates noise"),
-        ("a.md", "# Only\n\n```\ncode\n```", "# Only ``` code ```"),
+        ("a.md", "# Only\n\n```\ncode\n```", "``` code ```"),
         (
             "a.txt",
             "Heading\n=======\n\nThe first paragraph goes\r\nover two lines.\n\nSecond.",

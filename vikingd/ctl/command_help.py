@@ -25,10 +25,12 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; `--trace=full` is a flag of its own for the parser."""
         end = args.index("--") if "--" in args else len(args)
-        known = [_FULL_FLAG if one == _FULL else one for one in args[:end]]
+        has_full = any(_FULL_FLAG in one.opts for one in self.params)
+        known = [_FULL_FLAG if has_full and one == _FULL else one for one in args[:end]]
         for one in known:
             if one.startswith("--trace="):
-                raise typer.BadParameter(f"{one}: it is --trace, or {_FULL} for all of it", ctx=ctx)
+                more = f", or {_FULL} for all of it" if has_full else ""
+                raise typer.BadParameter(f"{one}: it is --trace{more}", ctx=ctx)
         return super().parse_args(ctx, known + args[end:])
 
     def invoke(self, ctx: Any) -> Any:

@@ -19,6 +19,7 @@ from vikingd.ctl.command_session import OTHER, console, usable
 from vikingd.ctl.daemon_checks import Asked, key_file, users_socket
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
+from vikingd.ctl.result_rows import Row, Rows
 from vikingd.daemon.probe import fault
 from vikingd.domain.daemon_addresses import USER, parse
 from vikingd.system.user_paths import user_config, user_store
@@ -41,7 +42,8 @@ def _doctor(
     Nothing is changed, and no secret is shown. No daemon is started. Exit code 1: something is
     wrong; warnings alone are 0.
 
-    RPC: grpc.health.v1.Health/Check, viking.retrieval.v1.Admin/Stats
+    RPC: grpc.health.v1.Health/Check, viking.retrieval.v1.Admin/Stats,
+    viking.retrieval.v1.Retrieval/Retrieve
 
     Example: vikingctl doctor
     """
@@ -68,12 +70,12 @@ doctor = with_common(_doctor)
 
 
 def _print(check: Check, *, is_quiet: bool) -> None:
-    """Print a check; in a pipe its parts are separated by tabs."""
+    """Print a check; in a pipe it is a record."""
     out = console()
     if is_quiet and check.state == OK:
         return
     if not out.is_terminal:
-        print("\t".join(" ".join(part.split()) for part in check), flush=True)
+        out.print(Rows([Row(check)]))
         return
     line = Text.assemble((f"{check.state:<6}", _STYLES[check.state]), (f"{check.part:<10}", "bold"))
     out.print(line.append(check.found), soft_wrap=True)
@@ -114,7 +116,8 @@ def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool)
     stats = asked.stats if asked else None
     is_served = asked is not None and asked.serves
     path = Path(stats.store_path) if stats and stats.store_path else settings.path
-    is_elsewhere = is_served and not (stats and stats.store_path)  # and the key may not know it
+    # The key may not know the path, or it is one of a container.
+    is_elsewhere = is_served and not (stats and stats.store_path and path.exists())
     if settings.store:
         host = urlsplit(settings.store).hostname
         yield Check(OK, "store", f"PostgreSQL at {host}; vikingctl stats tells its state")
@@ -122,6 +125,8 @@ def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool)
         yield from checked("store", partial(store_checks.store, path, is_served=is_served))
     if not is_elsewhere:
         yield from checked("disk", partial(store_checks.disk, path))
+    if is_elsewhere and stats and stats.store_path:
+        yield Check(OK, "store", f"{stats.store_path}, where the daemon is")
     if not is_served:
         yield from checked("embedder", partial(store_checks.embedder, settings))
     yield from checked("gateway", partial(_gateway, settings))

@@ -50,7 +50,8 @@ def evaluate(
     A line of the file is {"question": "...", "answers": ["guide/start.md"]}, with a URI or its
     end for each context that answers, or "answers": "none"; "target" names a directory.
 
-    RPC: viking.retrieval.v1.Retrieval/BatchFind, viking.retrieval.v1.Retrieval/Retrieve
+    RPC: viking.retrieval.v1.Retrieval/BatchFind, viking.retrieval.v1.Retrieval/Retrieve,
+    viking.retrieval.v1.Contexts/Glob, viking.retrieval.v1.Admin/Stats
 
     Example: vikingctl evaluate questions.jsonl
     """

@@ -25,6 +25,7 @@ K = 10
 """The results of each search that are looked at."""
 
 _FIRST, _THREE = 1, 3
+_FEWEST = 10  # values whose resamples tell of the interval of their mean
 
 
 Results: TypeAlias = Sequence[Sequence[str]]
@@ -174,10 +175,10 @@ class Evaluation:
             first=_share(place == _FIRST for place in places),
             among_three=_share(0 < place <= _THREE for place in places),
             among_ten=_share(place > 0 for place in places),
-            ndcg=_mean(gains),
+            ndcg=_mean(gains, 0.0),
             told=_share(not one.found[method] for one in self.unanswerable),
-            first_to_find=None if is_find else _mean(firsts),
-            ndcg_to_find=None if is_find else _mean(more),
+            first_to_find=None if is_find else _mean(firsts, -1.0),
+            ndcg_to_find=None if is_find else _mean(more, -1.0),
         )
 
 
@@ -187,5 +188,9 @@ def _share(hits: Iterable[bool]) -> Measure | None:
     return Measure(right / count, wilson_interval(right, count)) if count else None
 
 
-def _mean(values: Sequence[float]) -> Measure | None:
-    return Measure(fmean(values), bootstrap_interval(values)) if values else None
+def _mean(values: Sequence[float], least: float) -> Measure | None:
+    """Return the mean of values in [least, 1]; few of them say nothing about its interval."""
+    if not values:
+        return None
+    interval = Interval(least, 1.0) if len(values) < _FEWEST else bootstrap_interval(values)
+    return Measure(fmean(values), interval)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-from vikingd.ctl import render
+from vikingd.ctl import render, result_rows
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.evaluation import FIND, Evaluation, Measure, Outcome, Row
 from vikingd.ctl.output import Form
@@ -30,8 +29,8 @@ def show(session: Session, evaluation: Evaluation, most: int) -> None:
     elif session.is_structured:
         session.show_value(_value(evaluation, rows))
     elif not session.out.is_terminal:
-        for cells in _lines(evaluation, rows, most):
-            session.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
+        records = map(result_rows.Row, _lines(evaluation, rows, most))
+        session.print(result_rows.Rows(records))
     else:
         _print(session, evaluation, rows, most)
     for detail, count in sorted(evaluation.degraded.items()):
@@ -41,7 +40,7 @@ def show(session: Session, evaluation: Evaluation, most: int) -> None:
 def _lines(evaluation: Evaluation, rows: list[Row], most: int) -> Iterator[tuple[str, ...]]:
     """Yield the records of a pipe: of each search its measures, then of each failure."""
     for row in rows:
-        yield ("search", row.method, *_cells(row), _to_find(row) or _NO_MEASURE)
+        yield ("search", row.method, *_cells(row), _to_find(row) or row.absent or _NO_MEASURE)
     for one in evaluation.failures()[:most]:
         yield ("failed", str(one.question.line), _place(one), one.question.text, one.first)
 
@@ -51,12 +50,11 @@ def _print(session: Session, evaluation: Evaluation, rows: list[Row], most: int)
     if evaluation.unanswerable:
         counts += f", {len(evaluation.unanswerable):,} without"
     session.out.print(Text(counts))
-    table = Table(*_HEADINGS, box=None, pad_edge=False, header_style="bold")
+    shown = [result_rows.Row((Text(row.method, "bold"), *_cells(row))) for row in rows]
+    session.print(result_rows.Rows(shown, _HEADINGS))
     for row in rows:
-        cells = (Text(row.absent, "yellow"),) if row.absent else map(Text, _cells(row))
-        table.add_row(Text(row.method, "bold"), *cells)
-    session.out.print(table)
-    for row in rows:
+        if row.absent:
+            session.out.print(Text(f"{row.method}: {row.absent}", "yellow"), soft_wrap=True)
         if difference := _to_find(row):
             session.out.print(Text(f"{row.method} - find: {difference}", "dim"))
     session.note(_LEGEND, "dim")
@@ -81,8 +79,6 @@ def _print(session: Session, evaluation: Evaluation, rows: list[Row], most: int)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    if row.absent:
-        return (row.absent,)
     shares = (row.first, row.among_three, row.among_ten)
     return (*map(_percent, shares), _number(row.ndcg), _percent(row.told))
 

@@ -116,6 +116,8 @@ def _answers(value: dict[str, Any]) -> tuple[str, ...]:
 
 def _answer(text: str) -> str:
     """Return a URI or a path in the form that URIs of the tree have."""
+    if text.startswith(f"{uris.ROOT}~"):
+        raise ValueError(f"answers: {text}: write viking://users/NAME, or the end of the URI")
     if text.startswith(uris.ROOT):
         return _uri(text, "answers")
     path = uris.canonical(text).removeprefix("./").strip("/")

@@ -38,7 +38,7 @@ def store(path: Path, *, is_served: bool) -> Iterator[Check]:
     schema = _schema(database)
     from vikingd.store.sqlite.sqlite_schema import MIGRATIONS
 
-    whole = sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+    whole = sum(map(_size, path.rglob("*")))
     # A new store has its schema in the log alone, until that is written to the file.
     found = f"{path}, {size(whole)}, schema {schema or 'in the log'}"
     if schema > len(MIGRATIONS):
@@ -81,6 +81,15 @@ def _no_store(path: Path) -> Check:
     return Check(WRONG, "store", found, f"--path DIR with another directory, or chown {there}")
 
 
+def _size(path: Path) -> int:
+    """Return the size of a file, 0 of a directory and of a file that has just gone."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
 def _schema(database: Path) -> int:
     with open_regular(database) as file:
         return int.from_bytes(file.read(_VERSION.stop)[_VERSION], "big")
@@ -119,7 +128,8 @@ def embedder(settings: Settings) -> Iterator[Check]:
         with closing(open_provider(given)) as provider:
             provider.embed_query("vikingctl doctor")
             yield Check(OK, "embedder", f"{provider.name}, {provider.dimension} dimensions")
-            yield from _fits(settings.path, provider.model, provider.dimension)
+            if not settings.store:
+                yield from _fits(settings.path, provider.model, provider.dimension)
     except EmbedderFailed as error:
         yield Check(WRONG, "embedder", str(error), "see the section [embedding]: vikingd config")
 
@@ -130,8 +140,10 @@ def _fits(path: Path, model: str, dimension: int | None) -> Iterator[Check]:
     from vikingd.store.store_meta import describe_model, fits
 
     database = path / _DATABASE
-    if not database.exists():
+    if not database.exists() or not _schema(database):
         return
+    if platform.holder_of(path / "lock") is not None:
+        return  # a daemon has it, and its log may have more
     with closing(connect(database, read_only=True, immutable=True)) as db:
         state = db.get_state()
     if state and state["store.model"] != "none" and not fits(state, model, dimension):

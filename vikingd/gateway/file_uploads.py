@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import importlib.resources
 import json
-import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vikingd.client.client_errors import ClientError, NotFound
-from vikingd.client.importing import Importer, ImportSummary, Item, items_of
+from vikingd.client.importing import Importer, ImportSummary, Item
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
@@ -38,11 +37,9 @@ from vikingd.gateway.upload_results import reply_fields
 from vikingd.ingest.file_syntax import known_endings
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.formats.document_reader import Limits
-from vikingd.ingest.jsonl import is_jsonl
 from vikingd.ingest.prepare import check
 from vikingd.ingest.selected_files import Selection
 from vikingd.pb.contexts_pb2 import Context
-from vikingd.system.regular_files import open_regular
 from vikingd.system.scratch import scratch
 
 PREFIX = "/v1/files/"
@@ -52,8 +49,6 @@ MOST_BYTES = 64 << 20
 
 _AT_ONCE = 2  # imports; more of them wait
 _LONGEST_NAME = 255  # bytes of a name on disk
-_BEGINNING = 64 << 10  # bytes
-_WITH_URI = re.compile(rb'\s*\{[^\n]*"uri"\s*:\s*"viking://')
 
 
 class Uploads:
@@ -80,6 +75,7 @@ class Uploads:
         with Query(request) as query:
             timeout = query.timeout()
         with self._calls.caller(request) as caller:
+            await self._calls.check(caller)  # a wrong key takes no thread
             async with _directory() as directory:
                 path = directory / uris.name(uri)
                 async with self._bodies.save(request, partial(self._calls.check, caller), path):
@@ -100,6 +96,7 @@ class Uploads:
         async with self._calls.body(request) as (caller, body):
             if body.strip() not in (b"", b"{}"):
                 raise Fault(400, "must be empty, or {}", field="body")
+            await self._calls.check(caller)
             work = partial(_import_demo, self._client_of(caller, timeout))
             summary = await _on_thread(request, self._threads, work)
         return _json({"created": summary.created, "uri": uris.ROOT})
@@ -123,8 +120,7 @@ def _target(request: Request) -> str:
         parsed = uris.parse_new(uri)
         if uri.endswith("/"):
             raise InvalidField("uri", "names a directory: add the name of the file")
-        if not is_jsonl(Path(parsed)):
-            check(Draft(parsed))
+        check(Draft(parsed))
     except InvalidField as error:
         raise Fault(400, error.description, field="path") from None
     if len(uris.name(parsed).encode()) > _LONGEST_NAME:
@@ -157,7 +153,8 @@ async def _on_thread(
         ClientDisconnect: the client went away.
     """
     cancelled = threading.Event()
-    running = asyncio.wrap_future(threads.submit(work, cancelled))
+    submitted = threads.submit(work, cancelled)
+    running = asyncio.wrap_future(submitted)
 
     async def result() -> ImportSummary:
         return await asyncio.shield(running)
@@ -168,19 +165,15 @@ async def _on_thread(
         raise CallFailed.of_client(error) from None
     finally:
         cancelled.set()
+        submitted.cancel()  # if no thread has it yet
         await asyncio.wait([running])
 
 
 def _import_file(
     client: MessageClient, path: Path, uri: str, cancelled: threading.Event
 ) -> ImportSummary:
-    """Import a file to its URI. JSON lines with URIs of their own go below its directory."""
-    if is_jsonl(path) and _has_uris(path):
-        top, items, _ = items_of(path, uris.parent(uri), Selection(), delete=False)
-        importer = Importer(client, top, cancelled=cancelled)
-    else:
-        items = read_tree(path, uri, Limits(cancelled=cancelled), Selection())
-        importer = Importer(client, uri, cancelled=cancelled, stored=lambda: _stored(client, uri))
+    items = read_tree(path, uri, Limits(cancelled=cancelled), Selection())
+    importer = Importer(client, uri, cancelled=cancelled, stored=lambda: _stored(client, uri))
     return _run(importer, items)
 
 
@@ -213,12 +206,6 @@ def _stored(client: MessageClient, uri: str) -> Iterator[Context]:
         context = client.get(uri).context
         if not context.is_directory:
             yield context
-
-
-def _has_uris(path: Path) -> bool:
-    """Return True if the first line has a URI; other JSON lines are data."""
-    with open_regular(path) as file:
-        return _WITH_URI.match(file.read(_BEGINNING)) is not None
 
 
 def _json(value: dict[str, Any]) -> Response:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from vikingd.client.importing import ImportSummary
 from vikingd.domain import uri as uris
 from vikingd.gateway.http_errors import Fault
-from vikingd.ingest.file_tree import printable
 from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, LeftOut
 
 _MOST = 100  # remarks
@@ -25,27 +23,22 @@ def reply_fields(uri: str, summary: ImportSummary) -> dict[str, Any]:
     Raises:
         Fault: nothing of the file came in; the message has the reasons.
     """
-    taken = summary.created + summary.updated + summary.unchanged
-    remarks = list(_remarks(uri, summary))
+    remarks = list(_remarks(summary))
     if len(remarks) > _MOST:
         remarks[_MOST:] = [f"and {len(remarks) - _MOST:,} more"]
-    if not taken:
+    if not summary.created + summary.updated + summary.unchanged:
         why = "; ".join(remarks) or "holds no context"
         raise Fault(422, f"{uris.name(uri)}: {why}")
-    if taken > 1:
-        counts = f"{summary.created:,} created, {summary.updated:,} updated"
-        remarks.insert(0, f"its lines are {taken:,} contexts: {counts}")
     status = "created" if summary.created else "updated" if summary.updated else "unchanged"
     return {"uri": uri, "status": status, "remarks": remarks}
 
 
-def _remarks(uri: str, summary: ImportSummary) -> Iterator[str]:
+def _remarks(summary: ImportSummary) -> Iterator[str]:
     """Yield what did not come in, or not as it is. No text has a path of this machine."""
     for unread in summary.unreadable:
-        line = unread.path.rpartition("/")[2].removeprefix(printable(Path(uris.name(uri))))
-        yield f"line {line[1:]}: {unread.reason}" if line else unread.reason
+        yield unread.reason
     for failed in summary.failed:
-        yield failed.reason if failed.uri == uri else f"{failed.uri}: {failed.reason}"
+        yield failed.reason
     for left_out in summary.left_out:
         yield _reason(left_out)
     for secret in summary.secrets:

@@ -30,6 +30,10 @@ MAX_ABSTRACT = 400
 MAX_TITLE_BYTES = 1024
 
 _H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
+# Blocks of code and comments of Markdown, whose lines are no headings.
+_NO_HEADINGS = re.compile(
+    r"^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[`~]*[ \t]*$|\Z)|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL
+)
 _H2 = re.compile(r"^##(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}[ \t][^\n]*$", re.MULTILINE)
 _SIGNS = re.compile(r"[*`]|\s*\{[^{}\n]*\}|#+$|<[^<>]*>|!?\[([^\[\]]*)\]\([^()\s]*\)")
@@ -136,14 +140,19 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
 
 def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> str:
     syntax = syntax_of(name, content)
-    if _is_html_source(syntax, name) or (syntax is Syntax.TEXT and _MARKUP.match(content)):
+    if _is_html_source(syntax, name) or (syntax is Syntax.TEXT and _is_markup(content)):
         told = first_prose((text, True) for text in _html_paragraphs(content))
         if is_prose(told):
             return told
         return brief(content[front_matter(content)[1] :], name, MAX_ABSTRACT, told)
     if syntax is Syntax.CODE or _is_script(content, syntax):
-        opening = next((ask(*request) for request in opening_requests(content, name)), None)
-        return _opening(content, name) if opening is None else str(opening)
+        if not (requests := opening_requests(content, name)):
+            return _opening(content, name)
+        opening = ask(*requests[0])
+        if opening is None:  # what took the parser too long is not tried here
+            comment = first_comment(content[:_BEGINNING], comment_mark(name))
+            return comment or plain_signatures(content, name, MAX_ABSTRACT)
+        return str(opening)
     if LICENCE_NAME(name):
         return " ".join(paragraphs(content[:_BEGINNING]))
     if syntax is Syntax.MARKDOWN:
@@ -158,12 +167,12 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
         if reader := _PIECES.get(syntax):
             found = reader.pieces(beginning)
             return first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
-    texts = (text for text in paragraphs(beginning) if not (text[0] in _HASH and is_legal(text)))
+    texts = [text for text in paragraphs(beginning) if not (text[0] in _HASH and is_legal(text))]
     told = first_prose((text, not _TEMPLATE.search(text)) for text in texts)
     if syntax is not Syntax.TEXT or _END.search(told):
         return told
     is_whole = len(content) <= MAX_ABSTRACT or ending(name) not in _PLAIN
-    return one_line(beginning) if is_whole else told
+    return one_line(" ".join(texts)) if is_whole else told
 
 
 def _with_headings(text: str, title: str) -> str:
@@ -183,10 +192,17 @@ def _with_headings(text: str, title: str) -> str:
         approximate_tokens(prose) >= _SHORT and any(prose[:16] in one for one in above)
     ):
         return prose
-    names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in _H2.finditer(text)]
+    found = _H2.finditer(_NO_HEADINGS.sub("", text))
+    names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in found]
     if len(names) > 1:
         return f"{prose} {'; '.join(names)}".strip()
     return prose or one_line(_HEADING.sub("", text))
+
+
+def _is_markup(content: str) -> bool:
+    """Return True for a text that begins with an element and has the end of one."""
+    beginning = content[:_BEGINNING]
+    return bool(_MARKUP.match(beginning)) and ("</" in beginning or "/>" in beginning)
 
 
 def _is_script(content: str, syntax: Syntax) -> bool:

@@ -27,8 +27,7 @@ _MARKS = lazy(
     8,
 )
 _STATED = lazy(
-    r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=][ \t]*[\"']?(?![|>{\[])([^\n]{1,400}?)"
-    r"[\"']?,?[ \t]*$"
+    r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=](?>[ \t]*)(?![|>{\[])([^\n]{1,400})$"
     r"|<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\"",
     8,
 )
@@ -50,8 +49,11 @@ _ELEMENT = lazy(
     r"<([\w:.-]+)(?:\s[^<>]*?)?\s(?:id|name|namespace|key|class)=[\"']([^\"'<>]+)[\"']"
     r"|<(name|artifactId|title|module|packaging)>([^<>]+)<"
 )
-_PROPS = lazy(r"^([ \t]*)(?:[^\n{]*\bdefineProps\b[^\n{]*|props: ?)\{\n(.*?)^\1\}", 8 | re.DOTALL)
+_PROPS = lazy(
+    r"^((?>[ \t]*))(?:(?>[^\n{]*?\bdefineProps\b)[^\n{]*|props: ?)\{\n(.*?)^\1\}", 8 | re.DOTALL
+)
 _PROP = lazy(r"^([ \t]+)(\w+)\??:", 8)
+_SECRET = lazy(r"(?i)passw|secret|token|credential|(?:api|private|access)[-_ ]?key")
 _META = lazy(r"<(?:meta|link|html)\b[^<>]*>")
 _COMPONENT = lazy(r"<([A-Z]\w+|(?!router-|keep-)[a-z]+-[\w-]+)(?=[\s/>])")
 _FIELD = lazy(
@@ -68,10 +70,12 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
     suffix = ending(name)
     is_page = suffix in _PAGES or (text.lstrip().startswith("<") and suffix not in _NO_PAGES)
     whole = one_line(text)
-    if len(whole) <= limit and len(text) < _READ and not (is_page and told):
+    is_short = len(whole) <= limit and len(text) < _READ
+    if is_short and not (is_page and told) and not _SECRET.search(whole):
         return whole
     for stated in _STATED.finditer(text):
-        if is_prose(line := one_line(next(filter(None, stated.groups())))):
+        line = one_line(next(filter(None, stated.groups()))).rstrip(", ").strip("\"'")
+        if is_prose(line):
             return line
     named = _of_markup(text) if is_page or suffix in _COMPONENTS else _named(text, suffix)
     if parts := _joined(named, limit - len(told) - 2):
@@ -90,7 +94,12 @@ def _named(text: str, suffix: str) -> Iterator[str]:
         keys = sorted([*_SECTION.finditer(text), *_KEY.finditer(text)], key=re.Match.start)
         top = min((len(one[1]) for one in keys), default=0)
         yield from _by_depth(
-            (one[1], f"{one[2]}: {one[3]}" if one[3] and len(one[1]) == top else one[2])
+            (
+                one[1],
+                f"{one[2]}: {one[3]}"
+                if one[3] and len(one[1]) == top and not _SECRET.search(one[2])
+                else one[2],
+            )
             for one in keys
         )
     elif suffix == ".xml":

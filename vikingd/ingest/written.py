@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
+from vikingd.domain import uri as uris
 from vikingd.domain.contexts import HAND, Context, Draft, Passage
+from vikingd.ingest.code.parser_process import is_parsed
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 
@@ -42,6 +44,8 @@ def is_written(draft: Draft, content_hash: bytes, time: int) -> bool:
         return True
     if draft.is_directory:
         return False
+    if not draft.passages and not is_parsed(draft.content, uris.name(draft.uri)):
+        return False  # the daemon may cut it by a grammar that is not here
     cut = default_passages(draft.uri, draft.content)
     if draft.passages:
         plain = (replace(passage, vector=b"", entry=None) for passage in draft.passages)

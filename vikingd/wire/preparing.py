@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import InvalidField, Overloaded
 from vikingd.domain.store_changes import PutRefusal
 from vikingd.ingest import prepare
-from vikingd.ingest.code.parser_process import Ahead, Ask, Request
+from vikingd.ingest.code.parser_process import Ahead, Ask, Request, is_parsed
 from vikingd.ingest.masks import Masked
 from vikingd.lanes.call_pools import CallDeadline, Pool, Threads
 from vikingd.pb import contexts_pb2
@@ -23,7 +24,7 @@ INLINE_SIZE = 4 << 10
 SMALL_SIZE = 64 << 10
 """The size of a put up to which it has its own thread and waits for no larger one."""
 
-_AHEAD, _AHEAD_CHARACTERS = 32, 1 << 18
+_AHEAD, _AHEAD_CHARACTERS = 16, 1 << 17
 """Contexts of a put, and the characters of their contents, that are parsed in one exchange."""
 
 _SLICE = 0.02  # seconds of processor time until another call has its turn
@@ -64,7 +65,8 @@ class _Lane:
 class Preparing:
     """Prepares the contexts of Put calls.
 
-    Tiny puts are prepared on the event loop. All small puts share one thread, and all large ones
+    Tiny puts without source code, whose parser is another process, are prepared on the event loop.
+    All small puts share one thread, and all large ones
     share another. On a thread, a put works for about 20 ms of processor time and then goes to the
     end of the queue. So a put never waits for all contexts of another one.
     """
@@ -93,7 +95,7 @@ class Preparing:
         """
         size = put_size(request)
         batch = PutBatch(request, dimension)
-        if size <= INLINE_SIZE:
+        if size <= INLINE_SIZE and not any(map(_is_parsed, request.contexts)):
             while not batch.do_slice(deadline):
                 pass
             return batch.contexts
@@ -102,6 +104,10 @@ class Preparing:
             while not await lane.pool.run(deadline, batch.do_slice, deadline):
                 pass
         return batch.contexts
+
+
+def _is_parsed(given: contexts_pb2.ContextInput) -> bool:
+    return is_parsed(given.content, uris.name(given.uri))
 
 
 class PutBatch:

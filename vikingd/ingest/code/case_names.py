@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vikingd.domain.text import lazy, one_line
+from vikingd.ingest.file_syntax import ending
 from vikingd.ingest.kind_names import TEST_NAME
 
 _READ = 1 << 15  # characters that are searched
 _LEAST = 2  # cases; one alone is told by its signature
+_WORDED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".rb", ".coffee")
+"""The endings of files whose cases may be described in words, whatever their name is."""
 
 # The names that mocha, Jest, RSpec and the like describe in words.
 _DESCRIBED = lazy(
@@ -22,7 +25,8 @@ _FUNCTION = lazy(
     r"(?:def[ \t]+(test_\w+)|func[ \t]+((?:Test|Benchmark|Fuzz|Example)\w*)\()"
     r"|@(?:\w*Test|Property)\b(?:\([^()\n]*\))?\s+(?:@[^\n]*\n\s*){0,8}(?:public[ \t]+)?"
     r"(?:[\w<>]+|fun)[ \t]+(\w+|`[^`\n]+`)[ \t]*\("
-    r"|#\[(?:\w+::)?test(?:\([^\n]*)?\]\s+(?:#\[[^\n]*\n\s*){0,8}(?:pub )?(?:async )?fn[ \t]+(\w+)",
+    r"|#\[(?:\w+::)?test(?:\([^\]\n]*\))?\]\s+(?:#\[[^\n]*\n\s*){0,8}"
+    r"(?:pub )?(?:async )?fn[ \t]+(\w+)",
     8,
 )
 
@@ -30,7 +34,8 @@ _FUNCTION = lazy(
 def case_names(content: str, name: str, limit: int) -> str:
     """Return the names of the cases of a test, at most `limit` characters; "" of another file."""
     is_test = TEST_NAME(name)
-    found = dict.fromkeys(_names(content[:_READ], is_test=is_test))
+    is_worded = is_test or ending(name) in _WORDED
+    found = dict.fromkeys(_names(content[:_READ], is_test=is_test)) if is_worded else {}
     if len(found) < _LEAST:
         return ""
     kept, length = list[str](), 0
@@ -45,7 +50,7 @@ def case_names(content: str, name: str, limit: int) -> str:
 
 def _names(text: str, *, is_test: bool) -> Iterator[str]:
     for found in _DESCRIBED.finditer(text):
-        yield one_line(found[2] or found[0].split()[-1])
+        yield one_line(found[2] or found[0].split()[-1].rpartition("(")[2])
     if is_test:
         for found in _FUNCTION.finditer(text):
             yield next(filter(None, found.groups())).strip("`")

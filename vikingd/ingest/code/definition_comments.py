@@ -24,7 +24,7 @@ _TAG = lazy(
     r"(?:Args|Returns?|Param\w*|Raises|Example\w*)\b.?$|"
     r"eslint|noqa|pylint|type:|prettier|istanbul|[-=*~#]{3})"
 )
-_LINK = lazy(r"\{@(?:link|code) [#\w.]*?(\w+)[^{}]*\}")
+_INLINE_TAG = lazy(r"\{@(\w+) ([^{}]*)\}")
 _LEGAL = lazy(
     r"copyright|licen[cs]e|spdx|all rights reserved|pleased to support the open", re.IGNORECASE
 )
@@ -33,6 +33,14 @@ _LEGAL = lazy(
 def is_legal(text: str) -> bool:
     """Return True for a notice of copyright or of a licence."""
     return _LEGAL.search(text) is not None
+
+
+def _shown(tag: re.Match[str]) -> str:
+    """Return the text that a tag such as {@link List#add(int) add} shows: its label or its name."""
+    if not tag[1].startswith("link"):
+        return tag[2]
+    target, _, label = tag[2].partition(" ")
+    return label or re.split(r"[#.]", target.partition("(")[0])[-1]
 
 
 def comment_of(text: str, start: int, mark: str) -> str:
@@ -68,7 +76,7 @@ def _first_sentence(comment: str) -> str:
             break
         if plain and not _TAG.match(plain):
             lines.append(plain)
-    text = _LINK.sub(r"\1", one_line("\n".join(lines)))
+    text = _INLINE_TAG.sub(_shown, one_line("\n".join(lines)))
     if not any(map(str.isalpha, text)) or is_legal(text):
         return ""
     return next(iter(sentences(text)), "")

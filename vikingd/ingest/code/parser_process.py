@@ -83,7 +83,7 @@ class ParserProcess:
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
-        self._failed = ("", "")  # the last file whose reading exceeded a limit
+        self._failed: Sequence[Any] = ()  # the last request that exceeded a limit
 
     def ask(self, kind: str, content: str, name: str, *options: bool) -> Any:
         """Return the reply to a request; None if the parser exceeds a limit or crashes.
@@ -99,21 +99,19 @@ class ParserProcess:
     def read(self, requests: Sequence[Request]) -> list[Any]:
         """Return the replies to some requests, which the child gets at once.
 
-        The first request whose file exceeds a limit has None as its reply, which is the last one.
+        The first request that exceeds a limit has None as its reply, which is the last one.
         The requests behind it have none.
         """
         replies: list[Any] = []
         with self._lock:
             while len(replies) < len(requests):
-                _, content, name, *_ = requests[len(replies)]
-                if (name, content) == self._failed:
+                if requests[len(replies)] == self._failed:
                     return [*replies, None]
                 try:
                     self._exchange(requests, replies)
                 except (TimeoutError, ConnectionError):
                     if not self._end_was_idle():
-                        _, content, name, *_ = requests[len(replies)]
-                        self._failed = (name, content)
+                        self._failed = requests[len(replies)]
                 except BaseException:
                     self._end_was_idle()
                     raise
@@ -206,13 +204,14 @@ class Ahead:
     """The replies to requests that were sent at once, for readings that ask one by one."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
-        replies = parser_process.read(requests) if requests else []
-        self._replies = dict(zip(requests, replies, strict=False))
+        different = list(dict.fromkeys(requests))
+        replies = parser_process.read(different) if different else []
+        self._replies = dict(zip(different, replies, strict=False))
 
     def ask(self, *request: Any) -> Any:
         """Return the reply to a request, see `ParserProcess.ask`; one without a reply is sent."""
         if request in self._replies:
-            return self._replies.pop(request)
+            return self._replies[request]
         return parser_process.ask(*request)
 
 
