@@ -5,7 +5,7 @@ import { Copy } from "./copy.js";
 import { Children, countFiles, NewFile } from "./directory.js";
 import { Editor } from "./editor.js";
 import { useEscape } from "./escape.js";
-import { findLinked } from "./linked.js";
+import { findLinked, unescaped } from "./linked.js";
 import { headingOf } from "./markdown.js";
 import { typeName } from "./results.js";
 import { asTyped, lineEndOf, Stored } from "./stored.js";
@@ -37,9 +37,11 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
   const [headings, setHeadings] = useState([]);
   const [isBusy, setBusy] = useState(false); // a reply is awaited that sets the text and its revision
   const article = useRef(null);
+  const isShown = useRef(true);
   const load = async () => {
     setNote("");
     setAsked(null);
+    setDraft(null);
     setBusy(true);
     try {
       setContext((await call("get", { uri })).context);
@@ -47,11 +49,11 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
       setContext({ uri, missing: true });
       fail(error);
     }
-    setDraft(null);
     setBusy(false);
   };
   useEffect(() => {
     load();
+    return () => (isShown.current = false);
   }, []);
   useEffect(() => {
     article.current?.querySelector(".is-passage")?.scrollIntoView({ block: "center" });
@@ -97,8 +99,9 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
   };
   /** Follow a link of the text: to a part of it, or to another context. */
   const follow = async (to) => {
-    if (to.startsWith("#")) return show(`part-${decodeURIComponent(to.slice(1)).toLowerCase()}`);
+    if (to.startsWith("#")) return show(`part-${unescaped(to.slice(1)).toLowerCase()}`);
     const found = await findLinked(uri, to).catch(fail);
+    if (!isShown.current) return undefined; // the person has gone elsewhere
     if (found) open(found);
     else if (found === "") setNote("notStored");
     return undefined;
