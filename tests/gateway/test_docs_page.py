@@ -111,6 +111,20 @@ def test_errors_and_files_are_tried_too(browser: Browser, docs: Site, tmp_path: 
     assert docs.client.get("viking://resources/notes/sencha.md").title == "Sencha"
 
 
+def test_enter_in_a_field_writes_nothing(browser: Browser, docs: Site) -> None:
+    """Enter in a field makes a call that reads, and none that may write; a bad header is told."""
+    with page(browser, docs, DOCS) as (tab, seen):
+        tab.locator("#delete_context-path-path").press("Enter")
+        tab.locator("#find_by_query-query-q").press("Enter")
+        tab.locator("#find_by_query .told", has_text=" ms · ").wait_for()
+        assert not any("/v1/contexts/" in url for url in seen.requests)
+        assert docs.client.exists(NOTE)
+        tab.locator("#find_by_query details.more summary").click()
+        tab.locator("#find_by_query-header-vikingd-tenant").fill("茶")
+        tab.locator("#find_by_query-header-vikingd-tenant").press("Enter")
+        tab.locator("#find_by_query .told", has_text="No reply").wait_for()
+
+
 def test_a_try_has_the_key_of_the_session(browser: Browser, tmp_path: Path) -> None:
     """Without a key a call is refused, and after the sign-in it is made; no key is in the page."""
     with site(tmp_path / "store") as made:

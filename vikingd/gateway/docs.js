@@ -40,30 +40,44 @@ const tell = (form) => { $(".curl", form).textContent = curl(form); };
 async function send(form) {
   const button = $("button.primary", form);
   const { method, kind } = form.dataset;
-  const headers = new Headers(fields(form, "header"));
   let body;
-  if (kind === JSON_TYPE) {
-    headers.set("content-type", kind);
-    body = $("textarea", form).value;
-  } else if (kind) {
+  if (kind === JSON_TYPE) body = $("textarea", form).value;
+  else if (kind) {
     body = $("[type=file]", form).files[0];
     if (!body) return show(form, "Choose a file first.");
-    headers.set("content-type", kind);
   }
   button.disabled = true;
   show(form, "Waiting for the reply …");
   const began = performance.now();
   try {
+    const headers = new Headers(fields(form, "header")); // it refuses some characters
+    if (kind) headers.set("content-type", kind);
     const reply = await fetch(pathOf(form), { method, headers, body });
-    const data = new Uint8Array(await reply.arrayBuffer());
+    const data = await dataOf(reply);
     showReply(form, reply, data, performance.now() - began);
     if (form.dataset.path === "/session" || reply.status === 401) await showSession();
   } catch (error) {
     show(form, `No reply: ${error.message}`);
   } finally {
     button.disabled = false;
-    button.focus({ preventScroll: true });
+    if (document.activeElement === document.body) button.focus({ preventScroll: true }); // else the user has gone on
   }
+}
+
+/** Return the bytes of a reply; one that is no text is not read. */
+async function dataOf(reply) {
+  if (isText(reply) || !reply.body) return new Uint8Array(await reply.arrayBuffer());
+  await reply.body?.cancel();
+  return null;
+}
+
+const typeOf = (reply) => reply.headers.get("content-type") ?? "";
+const isText = (reply) => typeOf(reply).startsWith(JSON_TYPE) || typeOf(reply).startsWith("text/");
+
+/** Return the number of bytes of a reply in words; "" if a stream that is not read does not tell it. */
+function sizeOf(reply, data) {
+  const length = data?.length ?? reply.headers.get("content-length");
+  return length === null ? "" : `${Number(length).toLocaleString("en")} bytes`;
 }
 
 function element(name, properties, ...children) {
@@ -80,14 +94,16 @@ function showReply(form, reply, data, milliseconds) {
   const id = `${form.closest("section").id}-reply`;
   const parts = [
     element("strong", { className: reply.ok ? "good" : "bad" }, `${reply.status} ${reply.statusText}`.trim()),
-    ` · ${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms · ${data.length.toLocaleString("en")} bytes`,
+    ` · ${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`,
   ];
+  const size = sizeOf(reply, data);
+  if (size) parts.push(` · ${size}`);
   const tag = reply.headers.get("etag");
   if (tag) parts.push(` · etag ${tag}`);
   show(form, ...parts);
   if (reply.status === 401) $(".told", form).append(" · ", element("a", { href: "/" }, "Sign in"));
-  if (data.length === 0) return;
-  const text = textOf(reply.headers.get("content-type") ?? "", data);
+  if (size === "0 bytes") return;
+  const text = data ? textOf(reply, data) : `${size || "A stream"} that is no text`;
   const copy = element("button", { type: "button", className: "copy" }, "Copy");
   copy.dataset.copy = id;
   copy.setAttribute("aria-label", "Copy the reply");
@@ -97,10 +113,9 @@ function showReply(form, reply, data, milliseconds) {
   $(".reply", form).append(element("div", { className: "block" }, bar, shown));
 }
 
-function textOf(type, data) {
-  if (!type.startsWith(JSON_TYPE) && !type.startsWith("text/")) return `${data.length.toLocaleString("en")} bytes that are no text`;
+function textOf(reply, data) {
   let text = new TextDecoder().decode(data);
-  if (type.startsWith(JSON_TYPE)) text = JSON.stringify(JSON.parse(text), null, 2);
+  if (typeOf(reply).startsWith(JSON_TYPE)) text = JSON.stringify(JSON.parse(text), null, 2);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}\n… ${(text.length - SHOWN).toLocaleString("en")} more characters` : text;
 }
 
@@ -174,6 +189,9 @@ try {
 
 $$("form.make").forEach((form) => {
   form.addEventListener("input", () => tell(form));
+  form.addEventListener("keydown", (event) => { // Enter in a field is no press of the button of a call that may write
+    if (event.key === "Enter" && form.dataset.method !== "GET" && event.target.matches("input:not([type=file])")) event.preventDefault();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(form);

@@ -12,6 +12,7 @@ export class Failure extends Error {
     this.status = status;
     this.reason = reason;
     this.isOld = false; // a call without a key, answered after the sign-in
+    this.retryAfter = 0; // seconds that the gateway asks to wait
   }
 }
 
@@ -38,12 +39,15 @@ async function send(method, path, body, signal) {
   let reply = {};
   try {
     reply = await response.json();
-  } catch {
-    // An answer without JSON has its status alone.
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    if (response.ok) throw new Failure(0, "", "UNREACHABLE"); // it broke off
+    // An error without JSON has its status alone.
   }
   if (response.ok) return reply;
   const info = (reply.details || []).find((detail) => detail.reason);
   const failure = new Failure(response.status, reply.message || `HTTP ${response.status}`, info?.reason || "");
+  failure.retryAfter = Number(response.headers.get("retry-after")) || 0;
   failure.isOld = response.status === 401 && before < sessions;
   throw failure;
 }

@@ -66,10 +66,12 @@ export function Children({ uri, changes, open, fail }) {
 export function NewFile({ directory, open, changed, fail }) {
   const [name, setName] = useState("");
   const [content, setContent] = useState("");
+  const [isBusy, setBusy] = useState(false);
   useUnsaved(content !== "", (next) => next.uri !== directory);
   const create = async (event) => {
     event.preventDefault();
     const uri = below(directory, name.trim());
+    setBusy(true);
     try {
       await call("put", { contexts: [{ uri, content, expectedRevision: "0" }] });
       setContent("");
@@ -78,11 +80,12 @@ export function NewFile({ directory, open, changed, fail }) {
     } catch (error) {
       fail(error);
     }
+    setBusy(false);
   };
   return html`<details class="new"><summary>${t("newFile")}</summary>
     <form onSubmit=${create}>
-      <input aria-label=${t("newName")} placeholder=${t("newName")} value=${name} onInput=${(event) => setName(event.currentTarget.value)} required />
-      <textarea aria-label=${t("content")} value=${content} onInput=${(event) => setContent(event.currentTarget.value)} required></textarea>
-      <button class="primary">${t("create")}</button>
+      <input aria-label=${t("newName")} placeholder=${t("newName")} value=${name} readonly=${isBusy} onInput=${(event) => setName(event.currentTarget.value)} required />
+      <textarea aria-label=${t("content")} value=${content} readonly=${isBusy} aria-busy=${isBusy} onInput=${(event) => setContent(event.currentTarget.value)} required></textarea>
+      <button class="primary" disabled=${isBusy}>${t("create")}</button>
     </form></details>`;
 }

@@ -4,6 +4,15 @@ import { ancestorsOf, parentOf, ROOT } from "./uris.js";
 
 const MOST = 24; // contexts that are asked for
 
+/** Return a part of a link without its escapes; one with a bare percent sign is as it is. */
+export function unescaped(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** Return a path with its "." and ".." resolved. */
 function resolved(directory, path) {
   const names = directory.slice(ROOT.length).split("/").filter(Boolean);
@@ -29,12 +38,7 @@ function spellings(uri) {
  */
 export async function findLinked(uri, to) {
   if (to.startsWith("viking://")) return to;
-  let path = to.split(/[?#]/)[0];
-  try {
-    path = decodeURIComponent(path);
-  } catch {
-    // It has a bare percent sign.
-  }
+  const path = unescaped(to.split(/[?#]/)[0]);
   const starts = path.startsWith("/") ? ancestorsOf(uri).reverse() : [parentOf(uri)];
   const candidates = [...new Set(starts.flatMap((start) => spellings(resolved(start, path))))].slice(0, MOST);
   for (const candidate of candidates) {

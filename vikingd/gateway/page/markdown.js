@@ -5,11 +5,12 @@ import { h } from "./vendor/vendor.js";
 import { visible } from "./visible.js";
 
 const BLOCK = /^\s{0,3}(#{1,6})\s+(.*)$|^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$|^\s{0,3}>\s?(.*)$|^\s{0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/s;
-const FENCE = /^\s*(`{3,}|~{3,})([^`]*)$/;
+// These patterns are for lines without spaces at their ends, and take linear time: the lookahead is never gone back into.
+const FENCE = /^(?=(`{3,}|~{3,}))\1([^`]*)$/;
 const DEFINITION = /^\s{0,3}\[([^\]]{1,200})\]:\s*<?([^\s<>]{1,2048})>?/;
-const SEPARATOR = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const SEPARATOR = /^\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?$/;
 /** Lines that arrange a text and are none themselves: directives of reStructuredText, Sphinx, VitePress and Hugo. */
-const DIRECTIVE = /^\s*(?::::+.*|\.\. (?:[\w-]+::.*|_[^:]+:)|:[\w-]+:(?:\s.*)?|\{\{[<%].*[%>]\}\}|\{%.*%\}|\[TOC\]|<a (?:id|name)="[^"]*">\s*(?:<\/a>)?)\s*$/i;
+const DIRECTIVE = /^(?::::.*|\.\. (?:[\w-]+::.*|_[^:]+:)|:[\w-]+:(?:\s.*)?|\{\{[<%].*[%>]\}\}|\{%.*%\}|\[TOC\]|<a (?:id|name)="[^"]*">\s*(?:<\/a>)?)$/i;
 const ASIDE = /^\{?(note|warning|tip|important|caution|danger|hint|seealso|attention|admonition)\}?/i;
 const UNSHOWN = /^\{(toctree|contents|include|index|raw)\}/i;
 /** The mark of a link to the heading itself. */
@@ -75,7 +76,8 @@ export function markdown(text, { open, mark = visible, title = "", first = 1, li
   };
   for (let i = 0; i < lines.length; i++) {
     const one = lines[i];
-    const fence = FENCE.exec(one);
+    const bare = one.trim();
+    const fence = FENCE.exec(bare);
     if (fence) {
       flush(i);
       const begin = i;
@@ -84,30 +86,30 @@ export function markdown(text, { open, mark = visible, title = "", first = 1, li
       for (i++; i < lines.length && !lines[i].trim().startsWith(fence[1]); i++) code.push(lines[i]);
       if (UNSHOWN.test(info)) continue;
       if (info.startsWith("{") && ASIDE.test(info)) {
-        add(h("blockquote", null, markdown(code.filter((part) => !DIRECTIVE.test(part)).join("\n"), { open, mark })), begin, i);
+        add(h("blockquote", null, markdown(code.filter((part) => !DIRECTIVE.test(part.trim())).join("\n"), { open, mark })), begin, i);
       } else add(h("pre", { tabindex: 0 }, h("code", null, mark(code.join("\n")))), begin, i);
       continue;
     }
-    if (!one.trim()) {
+    if (!bare) {
       if (list) list.isLoose = true;
       else flush(i);
       continue;
     }
-    if (one.trim().startsWith("<!--") && i >= unended) {
+    if (bare.startsWith("<!--") && i >= unended) {
       let end = i;
       while (end < lines.length && !lines[end].includes("-->")) end += 1;
-      if (end === lines.length) unended = Infinity;
-      else if (lines[end].trim().endsWith("-->")) {
+      if (lines[end]?.trim().endsWith("-->")) {
         flush(i);
         i = end;
         continue;
       }
+      unended = end + 1; // those before it have the same end
     }
-    if (DIRECTIVE.test(one) || DEFINITION.test(one)) {
+    if (DIRECTIVE.test(bare) || DEFINITION.test(one)) {
       flush(i);
       continue;
     }
-    if (one.includes("|") && SEPARATOR.test(lines[i + 1] || "") && lines[i + 1].includes("|")) {
+    if (one.includes("|") && lines[i + 1]?.includes("|") && SEPARATOR.test(lines[i + 1].trim())) {
       flush(i);
       const begin = i;
       const rows = [cellsOf(one)];

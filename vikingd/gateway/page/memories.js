@@ -59,6 +59,20 @@ function All({ route, changes, open, changed, fail, drops }) {
   const missing = wanted.slice(0, FILES * pages).filter((uri) => !read.has(uri));
   const isWhole = inKind.every((uri) => read.has(uri));
 
+  /** Show an entry as it is written in the place of the one before; its row stays. */
+  const replace = (before, after) => {
+    setRead((all) => {
+      const entries = all.get(before.uri) || [];
+      const old = entries.find((one) => keyOf(one) === keyOf(before));
+      const written = { ...after, row: old?.row || keyOf(before) };
+      return new Map([...all, [before.uri, old ? entries.map((one) => (one === old ? written : one)) : [...entries, written]]]);
+    });
+    setUris((known) => (known.includes(before.uri) ? known : [...known, before.uri]));
+  };
+  const wrote = (before, after) => {
+    if (after) replace(before, after);
+    changed();
+  };
   const add = (found, of) => setRead((before) => new Map([...before, ...of.map((uri) => [uri, found.filter((one) => one.uri === uri)])]));
   useEffect(() => {
     const abort = new AbortController();
@@ -66,7 +80,7 @@ function All({ route, changes, open, changed, fail, drops }) {
       .then(async (found) => {
         const again = found.filter((uri) => read.has(uri));
         const entries = await readEntries(again, abort.signal);
-        setRead(new Map(again.map((uri) => [uri, entries.filter((one) => one.uri === uri)])));
+        setRead((before) => renewed(before, new Map(again.map((uri) => [uri, entries.filter((one) => one.uri === uri)]))));
         setUris(found);
       })
       .catch(fail);
@@ -128,12 +142,26 @@ function All({ route, changes, open, changed, fail, drops }) {
       <p class="summary quiet" role="status">${missing.length > 0 && !rows.length ? t("loading") : t(rows.length === 1 ? "oneMemory" : "memories.n", { n: number(rows.length) })}${!isWhole && !missing.length && ` · ${t("filesRead", { n: number(inKind.filter((uri) => read.has(uri)).length), all: number(inKind.length) })}`}</p>
       ${groups.map(([name, members]) => html`<section key=${name} class="memory-group">
         <h2>${isByDay ? day(name) || t("noDay") : visible(kindName(name))}</h2>
-        <ul class="plain">${members.map((one) => html`<${MemoryRow} key=${keyOf(one)} memory=${one} about=${isByDay ? kindName(kindIn(one.uri)) : day(one.time)} open=${open} changed=${changed} fail=${fail} drops=${drops} />`)}</ul>
+        <ul class="plain">${members.map((one) => html`<${MemoryRow} key=${one.row || keyOf(one)} memory=${one} about=${isByDay ? kindName(kindIn(one.uri)) : day(one.time)} open=${open} changed=${wrote} fail=${fail} drops=${drops} />`)}</ul>
       </section>`)}
       ${!rows.length && !missing.length && html`<p class="empty">${t("noMemoryFound")}</p>`}
       ${(!isWhole || shown < rows.length) && rows.length > 0 && html`<button type="button" class="more" disabled=${missing.length > 0} onClick=${() => setPages(pages + 1)}>${t(missing.length ? "loading" : "more")}</button>`}
     </div>
   </div>`;
+}
+
+/** Return the entries by file as they are read anew. Rows stay rows, and an entry whose text is edited stays. */
+function renewed(before, now) {
+  for (const [uri, entries] of before) {
+    const left = new Map((now.get(uri) || []).map((one) => [keyOf(one), one]));
+    for (const one of entries) {
+      const same = left.get(keyOf(one));
+      if (same) same.row = one.row;
+      else if (editing.has(keyOf(one))) left.set(keyOf(one), one);
+    }
+    if (left.size) now.set(uri, [...left.values()]);
+  }
+  return now;
 }
 
 /** Return the URIs of the memory files with a text. */

@@ -172,11 +172,19 @@ function cut(text) {
 export async function forget(entry) {
   const before = (await call("get", { uri: entry.uri })).context;
   await call("forget", { ids: [entry.id] });
-  const after = await read(entry.uri);
+  let after;
+  try {
+    after = await read(entry.uri);
+  } catch {
+    return { entry, before, after: null, isAlone: false }; // it is forgotten all the same, and restore needs no more
+  }
   const idsOf = (context) => entriesOf(context).map(({ id, text }) => `${id} ${text}`).join("\n");
   const left = { ...before, passages: before.passages.filter((_, i) => !isOf(before.passages, i, entry.id)) };
   return { entry, before, after, isAlone: idsOf(left) === idsOf(after) };
 }
+
+/** Return the entries of a file after a write to it that holds; none if they cannot be read. */
+const readAfter = (uri) => readEntries([uri]).catch(() => []);
 
 /** Tell whether a passage is one of an entry. */
 function isOf(passages, at, id) {
@@ -187,7 +195,9 @@ function isOf(passages, at, id) {
 /**
  * Write a forgotten entry again: its file as it was, with its counters and times; a file that went with it, too.
  * If others have written the file meanwhile, it becomes the last entry below its heading, with its time and pin.
- * @returns {Promise<{entry: object, how: string}>} `how` names the text that says what is as before and what is new
+ * Once it is written the call does not fail: a second one would write it twice.
+ * @returns {Promise<{entry: object, how: string, unlinked: string[]}>} `how` names the text that says what is as before
+ *   and what is new, `unlinked` are the contexts to which no link could be made again
  */
 export async function restore({ entry, before, after, isAlone }) {
   const passages = before.passages.map(({ memory, ...one }, i) => (isOf(before.passages, i, entry.id) && memory ? { ...one, memory: stateOf(numbers(memory)) } : one));
@@ -200,9 +210,13 @@ export async function restore({ entry, before, after, isAlone }) {
   } catch (error) {
     if (error.reason !== "REVISION_DIFFERS") throw error;
     const { id } = await call("remember", { uri: entry.uri, text: entry.text, section: headingOf(entry), time: entry.time, pinned: entry.isPinned, exact: true });
-    return { entry: (await readEntries([entry.uri])).find((one) => one.id === id) || entry, how: "restoredApart" };
+    const now = (await readAfter(entry.uri)).find((one) => one.id === id);
+    return { entry: now || { ...entry, id }, how: now ? "restoredApart" : "restoredUnread", unlinked: [] };
   }
-  if (!after) for (const { uri, reason } of before.relations || []) await call("link", { uri: entry.uri, otherUri: uri, reason });
-  const now = await readEntries([entry.uri]);
-  return { entry: now.find(({ start }) => start === entry.start) || entry, how: after ? "restored" : "restoredWithFile" };
+  const unlinked = [];
+  for (const { uri, reason } of after ? [] : before.relations || []) {
+    await call("link", { uri: entry.uri, otherUri: uri, reason }).catch(() => unlinked.push(uri));
+  }
+  const now = (await readAfter(entry.uri)).find(({ start }) => start === entry.start);
+  return { entry: now || entry, how: !now ? "restoredUnread" : after ? "restored" : "restoredWithFile", unlinked };
 }

@@ -7,7 +7,7 @@ import { journalOf, Line, turnsOf, valuesOf } from "./memory_history.js";
 import { day, number, t, TEXTS, time } from "./texts.js";
 import { useUnsaved } from "./unsaved.js";
 import { nameOf } from "./uris.js";
-import { visible } from "./visible.js";
+import { spelled, visible } from "./visible.js";
 
 const TURNS = 4; // of a conversation that are shown
 
@@ -25,7 +25,8 @@ export const kindName = (kind) => (TEXTS[`memories.${kind}`] ? t(`memories.${kin
 /**
  * The row.
  * @param {{memory, about: string, head, children, open, changed, fail, drops}} props `about` stands at its end,
- *   `head` before its text and `children` below it; `drops` tells whether a state of the page removes the row
+ *   `head` before its text and `children` below it; `changed` tells of a write, with the entry before and after it if
+ *   there are both; `drops` tells whether a state of the page removes the row
  */
 export function MemoryRow({ memory, about, head, children, open, changed, fail, drops }) {
   const [now, setNow] = useState(memory); // as this row has written it
@@ -48,13 +49,13 @@ export function MemoryRow({ memory, about, head, children, open, changed, fail, 
   }, [receipt]);
   const undo = async () => {
     try {
-      const { entry, how } = await restore(receipt);
+      const { entry, how, unlinked } = await restore(receipt);
       forgotten.delete(keyOf(receipt.entry));
       isMoved.current = true;
       setReceipt(null);
       setNow(entry);
-      setNote(t(how, { id: entry.id }));
-      changed();
+      setNote([t(how, { id: entry.id }), unlinked.length && t("notLinked", { uris: unlinked.map(spelled).join(" ") })].filter(Boolean).join(" "));
+      changed(receipt.entry, entry);
     } catch (error) {
       fail(error);
     }
@@ -84,7 +85,7 @@ export function MemoryRow({ memory, about, head, children, open, changed, fail, 
     ${note && html`<p class="note" role="status">${note}</p>`}
     ${isOpenTwice && html`<p class="note is-warning" role="alert">${t("saveFirst")}</p>`}
     ${children}
-    ${isOpen && html`<${Details} memory=${shown} setNow=${(next) => (setNow(next), changed())} gone=${gone} open=${open} fail=${fail} drops=${drops} />`}
+    ${isOpen && html`<${Details} memory=${shown} setNow=${(next) => (setNow(next), changed(shown, next))} gone=${gone} open=${open} fail=${fail} drops=${drops} />`}
   </li>`;
 }
 
@@ -114,6 +115,7 @@ function Details({ memory, setNow, gone, open, fail, drops }) {
   const stored = useStored(memory, fail);
   const [draft, setDraft] = useState(null);
   const [note, setNote] = useState("");
+  const [isBusy, setBusy] = useState(false);
   const entry = stored?.entry;
   const isChanged = draft !== null && draft.trim() !== entry?.text;
   useUnsaved(isChanged, drops);
@@ -130,12 +132,14 @@ function Details({ memory, setNow, gone, open, fail, drops }) {
   }, [draft !== null]);
   const act = (done) => async () => {
     setNote("");
+    setBusy(true);
     try {
       await done();
     } catch (error) {
       if (error.reason === "REVISION_DIFFERS") setNote("memoryChanged");
       else fail(error);
     }
+    setBusy(false);
   };
   if (!stored) return html`<p class="quiet" aria-busy="true">${t("loading")}</p>`;
   if (!entry) return html`<div class="memory-details"><p class="note is-warning" role="alert">${t("memoryGone")}</p></div>`;
@@ -155,13 +159,13 @@ function Details({ memory, setNow, gone, open, fail, drops }) {
   return html`<div class="memory-details">
     ${draft === null
       ? html`<div class="actions">
-          <button type="button" class="small" ref=${box} onClick=${() => setDraft(entry.text)}>${t("edit")}</button>
-          <button type="button" class="small" aria-pressed=${entry.isPinned} onClick=${pin}>${t(entry.isPinned ? "unpin" : "pin")}</button>
-          <button type="button" class="small" onClick=${reinforce}>${t("reinforce")}</button>
-          <button type="button" class="small danger" onClick=${remove}>${t("forget")}</button>
+          <button type="button" class="small" ref=${box} disabled=${isBusy} onClick=${() => setDraft(entry.text)}>${t("edit")}</button>
+          <button type="button" class="small" aria-pressed=${entry.isPinned} disabled=${isBusy} onClick=${pin}>${t(entry.isPinned ? "unpin" : "pin")}</button>
+          <button type="button" class="small" disabled=${isBusy} onClick=${reinforce}>${t("reinforce")}</button>
+          <button type="button" class="small danger" disabled=${isBusy} onClick=${remove}>${t("forget")}</button>
         </div>`
-      : html`<textarea aria-label=${t("memoryText")} ref=${box} value=${draft} onInput=${(event) => setDraft(event.currentTarget.value)}></textarea>
-          <div class="actions"><button type="button" class="primary" disabled=${!draft.trim()} onClick=${save}>${t("save")}</button><button type="button" onClick=${() => (setDraft(null), setNote(""))}>${t("cancel")}</button></div>`}
+      : html`<textarea aria-label=${t("memoryText")} ref=${box} value=${draft} readonly=${isBusy} aria-busy=${isBusy} onInput=${(event) => setDraft(event.currentTarget.value)}></textarea>
+          <div class="actions"><button type="button" class="primary" disabled=${isBusy || !draft.trim()} onClick=${save}>${t("save")}</button><button type="button" disabled=${isBusy} onClick=${() => (setDraft(null), setNote(""))}>${t("cancel")}</button></div>`}
     ${note && html`<p class=${`note ${note === "saved" ? "" : "is-warning"}`} role=${note === "saved" ? "status" : "alert"}>${t(note)}</p>`}
     ${stored.values.length > 1 && html`<section><h3>${t("history")}</h3><${Line} values=${stored.values} /></section>`}
     <section><h3>${t("whereSaid")}</h3>

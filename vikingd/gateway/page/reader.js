@@ -5,7 +5,7 @@ import { Copy } from "./copy.js";
 import { Children, countFiles, NewFile } from "./directory.js";
 import { Editor } from "./editor.js";
 import { useEscape } from "./escape.js";
-import { findLinked } from "./linked.js";
+import { findLinked, unescaped } from "./linked.js";
 import { headingOf } from "./markdown.js";
 import { typeName } from "./results.js";
 import { asTyped, lineEndOf, Stored } from "./stored.js";
@@ -35,20 +35,25 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
   const [isOverviewRaw, setOverviewRaw] = useState(false);
   const [asked, setAsked] = useState(null); // {files}: a deletion that waits for its answer
   const [headings, setHeadings] = useState([]);
+  const [isBusy, setBusy] = useState(false); // a reply is awaited that sets the text and its revision
   const article = useRef(null);
+  const isShown = useRef(true);
   const load = async () => {
     setNote("");
     setAsked(null);
     setDraft(null);
+    setBusy(true);
     try {
       setContext((await call("get", { uri })).context);
     } catch (error) {
       setContext({ uri, missing: true });
       fail(error);
     }
+    setBusy(false);
   };
   useEffect(() => {
     load();
+    return () => (isShown.current = false);
   }, []);
   useEffect(() => {
     article.current?.querySelector(".is-passage")?.scrollIntoView({ block: "center" });
@@ -61,12 +66,14 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
   const save = async () => {
     const text = isChanged ? asTyped(draft).replace(/\n/g, lineEndOf(content) || "\n") : content;
     const write = { uri, content: text, updateMask: "content", expectedRevision: context.revision };
+    setBusy(true);
     try {
       await call("put", { contexts: [write] });
       await load();
       setNote("saved");
       changed();
     } catch (error) {
+      setBusy(false);
       if (error.reason === "REVISION_DIFFERS") setNote("conflict");
       else fail(error);
     }
@@ -92,8 +99,9 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
   };
   /** Follow a link of the text: to a part of it, or to another context. */
   const follow = async (to) => {
-    if (to.startsWith("#")) return show(`part-${decodeURIComponent(to.slice(1)).toLowerCase()}`);
+    if (to.startsWith("#")) return show(`part-${unescaped(to.slice(1)).toLowerCase()}`);
     const found = await findLinked(uri, to).catch(fail);
+    if (!isShown.current) return undefined; // the person has gone elsewhere
     if (found) open(found);
     else if (found === "") setNote("notStored");
     return undefined;
@@ -122,7 +130,7 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
     </p>
     <div class="actions">
       ${context.isDirectory && html`<button type="button" onClick=${() => below(uri)}>${t("askBelow")}</button>`}
-      ${isFile && draft === null && html`<button type="button" onClick=${() => setDraft(asTyped(content))}>${t("edit")}</button>`}
+      ${isFile && draft === null && html`<button type="button" disabled=${isBusy} onClick=${() => setDraft(asTyped(content))}>${t("edit")}</button>`}
       ${isFile && draft === null && html`<button type="button" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? t("rendered") : t("raw")}</button>`}
       ${!context.missing && draft === null && uri !== ROOT && html`<button type="button" class="danger" onClick=${ask}>${t("remove")}</button>`}
     </div>
@@ -130,14 +138,14 @@ export function Reader({ uri, lines, changes, open, below, changed, fail, close 
       <button type="button" class="danger" onClick=${remove}>${t("remove")}</button> <button type="button" onClick=${() => setAsked(null)}>${t("cancel")}</button></div>`}
     ${note === "saved" && html`<p class="note" role="status">${t("saved")}</p>`}
     ${note === "notStored" && html`<p class="note" role="status">${t("notStored")}</p>`}
-    ${note.startsWith("conflict") && html`<div class="note is-warning" role="alert"><p>${t(note)}</p><button type="button" onClick=${load}>${t("reload")}</button></div>`}
+    ${note.startsWith("conflict") && html`<div class="note is-warning" role="alert"><p>${t(note)}</p><button type="button" disabled=${isBusy} onClick=${load}>${t("reload")}</button></div>`}
     ${hasContents && html`<nav class="toc" aria-label=${t("contents")}><h2>${t("contents")}</h2><ul class="plain">
       ${headings.map(({ level, text, id }) => html`<li key=${id} class=${`level-${level}`}><button type="button" class="link" onClick=${() => show(id)}><bdi>${visible(text)}</bdi></button></li>`)}</ul></nav>`}
     <div class="body">
       ${isOwn(context) && draft === null && html`<p class="lead"><bdi>${visible(context.abstract)}</bdi></p>`}
       ${context.overview && context.overviewBy !== "extract" && draft === null && html`<section><h2>${t("overview")}</h2><${Stored} text=${context.overview} isRaw=${isOverviewRaw} setRaw=${setOverviewRaw} open=${follow} /></section>`}
       ${draft !== null
-        ? html`<${Editor} draft=${draft} setDraft=${setDraft} isMixed=${!lineEndOf(content)} save=${save} cancel=${load} />`
+        ? html`<${Editor} draft=${draft} setDraft=${setDraft} isMixed=${!lineEndOf(content)} isBusy=${isBusy} save=${save} cancel=${load} />`
         : content && html`<section aria-label=${t("content")}><${Stored} text=${content} isRaw=${isRaw} setRaw=${setRaw} open=${follow} title=${title} lines=${lines} setHeadings=${setHeadings} /></section>`}
       ${context.isDirectory && html`<${Children} uri=${uri} changes=${changes} open=${open} fail=${fail} />`}
       ${about && draft === null && html`<section><h2>${t("metadata")}</h2><dl class="pairs">${Object.entries(context.metadata).map(([key, value]) => html`<div key=${key}><dt><bdi>${visible(key)}</bdi></dt><dd><bdi>${visible(typeof value === "string" ? value : JSON.stringify(value))}</bdi></dd></div>`)}</dl></section>`}

@@ -14,13 +14,16 @@ export function State({ changes, fail }) {
   const [isDenied, setDenied] = useState(false);
   useEffect(() => {
     let timer;
+    const abort = new AbortController();
     const ask = async () => {
       clearTimeout(timer);
       if (document.hidden) return;
       try {
-        setStats(await call("stats"));
+        setStats(await call("stats", {}, abort.signal));
+        clearTimeout(timer);
         timer = setTimeout(ask, EVERY);
       } catch (error) {
+        if (abort.signal.aborted) return;
         setStats(null);
         if (error.status === 403) setDenied(true);
         else fail(error);
@@ -29,6 +32,7 @@ export function State({ changes, fail }) {
     ask();
     document.addEventListener("visibilitychange", ask);
     return () => {
+      abort.abort();
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", ask);
     };

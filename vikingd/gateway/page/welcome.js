@@ -73,13 +73,17 @@ function Embedder({ changes }) {
   const [stats, setStats] = useState(null);
   useEffect(() => {
     let timer;
+    const abort = new AbortController();
     const ask = () =>
-      call("stats").then((found) => {
+      call("stats", {}, abort.signal).then((found) => {
         setStats(found.embedder || {});
         timer = setTimeout(ask, EVERY);
-      }, () => setStats(null));
+      }, () => abort.signal.aborted || setStats(null));
     ask();
-    return () => clearTimeout(timer);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
   }, [changes]);
   if (!stats) return null;
   const backlog = Number(stats.backlog || 0);
