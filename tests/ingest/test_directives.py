@@ -7,7 +7,7 @@ import re
 import pytest
 
 from vikingd.ingest.abstracts import derive_abstract, derive_title
-from vikingd.ingest.directives import without_directives
+from vikingd.ingest.directives import without_directives, without_templates
 from vikingd.ingest.passages import split
 
 PROSE = "This page tells how to cut words into pieces."
@@ -378,3 +378,20 @@ def test_the_names_of_modules_are_found() -> None:
     text = content[passages[0].start : passages[-1].end]
     assert text.startswith(PROSE)
     assert text.endswith("::: a.b.KeyCookie")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|a|\n" + " " * 60_000 + "x\n",
+        '<a id="">' + " " * 60_000 + "x\n",
+        ":" * 60_000 + "\u2028\n",
+        "!!! note" + " " * 60_000,
+        "/// a" + " " * 60_000,
+    ],
+    ids=range(5),
+)
+def test_one_hostile_line_takes_linear_time(text: str) -> None:
+    """Patterns whose parts could take the same signs took minutes for such a line."""
+    without_directives(text)
+    without_templates(text)

@@ -40,7 +40,7 @@ _HTML_IMAGE = r"</?(?:a|img|br|picture|source)\b[^<>\n]*>"
 _ADMONITION = r"(?:!{3}|\?{3}\+?)[ \t]*[\w'\"][^\r\n]*"
 _TAB = r"={3}[!+]*[ \t]*(?:\"[^\r\n]*\"|'[^\r\n]*')"
 _ONE_LINE = re.compile(
-    rf"""[ \t]*(?:
+    rf"""(?>[ \t]*)(?:
     /{{3,}}(?:[ \t][^\n]*)?
     |:{{3,}}[^\n]*
     |\[TOC\]|\[\[_?TOC_?\]\]
@@ -48,11 +48,11 @@ _ONE_LINE = re.compile(
     |\{{\*[^\n]*\*\}}
     |-{{1,2}}8<-{{1,2}}[ \t]+["'][^\n]*
     |<<<[ \t]*[@./~][^\n]*
-    |(?:{_BADGE}|{_SHIELD}|{_HTML_IMAGE}|[ \t])+
+    |(?:(?:{_BADGE}|{_SHIELD}|{_HTML_IMAGE})(?>[ \t]*))+
     )[ \t]*(?=[\r\n]|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB})[ \t]*{_EOL}")
+_INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB}[ \t]*){_EOL}")
 # An admonition or a tab that is one without a body too.
 _EMPTY = re.compile(
     r"[ ]{0,3}(?:(?:!{3}|\?{3}\+?)[ \t]*(?:[\w-]+|[\w-]+(?:[ \t]+[\w-]+)*[ \t]+\"[^\r\n]*\")"
@@ -60,7 +60,7 @@ _EMPTY = re.compile(
 )
 _MARGIN = re.compile(r"\t|[ ]{2,4}(?=[ \t]*[^\s])")  # of the body of an admonition
 _BEGINS_PARAGRAPH = re.compile(r"(?![#>|<`~]|[-+*][ \t]|\d{1,9}[.)][ \t])\S")
-_WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
+_WITH_OPTIONS = re.compile(r"[ ]{0,3}(?:(?>:{3,})(?>[ \t]*)[\w.:]+[ \t]*\r?\n|/{3,}[ \t][^\n]*\n)")
 _MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
 _ASIDE = re.compile(
     r"[ ]{0,3}(?:/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?|:{3,}[ \t]*+(?P<kind>(?:note|tip|info|warning"
