@@ -111,6 +111,7 @@ _MASKS = (
     (re.compile(r"after \d+\.\d s|in \d+\.\d s"), "in 1.0 s"),
     (re.compile(r"\d+\.\d (KiB|MiB|GiB)"), r"1.0 \1"),
     (re.compile(r"(?m)^store(\s+)\S+"), r"store\1DIRECTORY"),
+    (re.compile(r"generation \d+"), "generation 1"),
     (re.compile(r"bytes given back to the disk: [\d,]+"), "bytes given back to the disk: 0"),
 )
 """One rule for each kind of text that differs from run to run; a mask keeps the form."""
@@ -180,7 +181,7 @@ def filled() -> Iterator[tuple[str, Path]]:
         session = Path(os.environ.get("TMPDIR", "/tmp")) / f"session-{os.getpid()}.json"
         session.write_text(_SESSION)
         try:
-            commands = ["import DEMO viking://", *BEFORE]
+            commands = ["import DEMO viking://", *BEFORE, "optimize"]
             for command in commands:
                 done = printed(command, PIPE, address, session)
                 assert done.code == 0, done

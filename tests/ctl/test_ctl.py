@@ -233,7 +233,7 @@ def test_what_stdout_cannot_encode_is_escaped(
         done = subprocess.run(command, capture_output=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
-    for command in (["find", "tea"], ["tree"]):
+    for command in (["-q", "find", "tea"], ["tree"]):
         code, out, err = run(*command)
         assert (code, err) == (0, b"")
         assert rb"\u559d\u8336.md" in out

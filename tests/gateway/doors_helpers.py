@@ -227,7 +227,8 @@ class Chromium(Door):
                 raise Refused("Sign in")
             dialog.get_by_label("Key").fill(self._key)
             dialog.get_by_role("button", name="Sign in").click()
-            expect(dialog.get_by_role("alert").or_(tab.locator(".tree-row").first)).to_be_visible()
+            signed_in = tab.get_by_role("button", name="Sign out")
+            expect(dialog.get_by_role("alert").or_(signed_in)).to_be_visible()
             if dialog.is_visible():
                 raise Refused(dialog.get_by_role("alert").inner_text())
             alert = tab.get_by_role("main").get_by_role("alert")
@@ -239,7 +240,8 @@ class Chromium(Door):
     def _find(self, query: str) -> list[str]:
         def look(tab: Page) -> list[str]:
             expect(tab.locator(".summary")).to_be_visible()
-            return tab.locator(".result-uri").all_inner_texts()
+            shown = tab.locator(".crumbs bdi").all()
+            return [str(one.get_attribute("title")) for one in shown]
 
         return list(self._on(f"#q={quote(query)}", look))
 
@@ -280,7 +282,7 @@ class Chromium(Door):
 
     def _recall(self, query: str) -> list[str]:
         def look(tab: Page) -> list[str]:
-            expect(tab.locator(".summary")).to_be_visible()
-            return tab.locator(".result-text").all_inner_texts()
+            expect(tab.locator(".answer")).to_be_visible()
+            return tab.locator(".answer .memory-text").all_inner_texts()
 
         return list(self._on(f"#mode=recall&q={quote(query)}", look))

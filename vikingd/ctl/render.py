@@ -253,7 +253,8 @@ def context_details(context: Context) -> Group:
     }
     for heading, (text, maker) in summaries.items():
         rows[heading] = text + (f" ({snippet(maker)})" if text and maker else "")
-    rows |= {f"metadata {key}": _value(one) for key, one in context.metadata.fields.items()}
+    metadata = sorted(context.metadata.fields.items())
+    rows |= {f"metadata {key}": _value(one) for key, one in metadata}
     parts: list[RenderableType] = [Fields(rows)]
     if context.relations:
         parts.append(

@@ -251,12 +251,12 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         watches.append(asyncio.create_task(certificates.watch()))
     if parts.scrape is not None:
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
+    if parts.gateway is None:
+        _log.info("no browser page", way=way_to_the_page())
     for address in bound:
         say(f"vikingd {__version__} serving on {address}")
     if parts.gateway is not None:
         parts.gateway.start(bound)
-    else:
-        _log.info("no browser page", way=way_to_the_page())
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     if settings.stop_when_idle:
