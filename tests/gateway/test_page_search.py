@@ -197,8 +197,9 @@ def test_questions_are_remembered_and_forgotten(browser: Browser, served: Site) 
 def test_the_keyboard_alone_reads_a_result(browser: Browser, served: Site) -> None:
     """/ asks, arrows walk the results, Enter opens; Escape closes what was opened last."""
     with page(browser, served) as (tab, _):
-        expect(tab.get_by_role("searchbox")).to_be_visible()
+        expect(tab.get_by_role("contentinfo")).to_contain_text("revision")  # the page listens
         tab.keyboard.press("/")
+        expect(tab.get_by_role("searchbox")).to_be_focused()
         tab.keyboard.type("kettle")
         tab.keyboard.press("Enter")
         expect(tab.locator(".result")).to_have_count(3)

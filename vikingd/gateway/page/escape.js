@@ -11,11 +11,14 @@ const opened = [];
 export function useEscape(isOpen, close) {
   const own = useRef({}).current;
   own.close = close;
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    opened.push(own);
-    return () => opened.splice(opened.indexOf(own), 1);
-  }, [isOpen]);
+  // While it renders, and not in an effect, so that two keys in quick succession close two things.
+  if (Boolean(isOpen) !== opened.includes(own)) isOpen ? opened.push(own) : remove(own);
+  useEffect(() => () => remove(own), []);
+}
+
+function remove(own) {
+  const at = opened.indexOf(own);
+  if (at >= 0) opened.splice(at, 1);
 }
 
 /** Close what was opened last, if something is open. */
