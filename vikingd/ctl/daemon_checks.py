@@ -17,7 +17,7 @@ from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
 from vikingd.client.unreached import unreachable
 from vikingd.client.users_daemon import version_difference
-from vikingd.ctl.checks import OK, WARN, WRONG, Check
+from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check
 from vikingd.domain.daemon_addresses import UNIX, USER
 from vikingd.pb.admin_pb2 import StatsResponse
 from vikingd.system import daemon_lock

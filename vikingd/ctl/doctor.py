@@ -14,9 +14,9 @@ import typer
 from rich.text import Text
 
 from vikingd.ctl import machine_checks
-from vikingd.ctl.checks import OK, WARN, WRONG, Check, checked
 from vikingd.ctl.command_session import OTHER, console, usable
 from vikingd.ctl.daemon_checks import Asked, key_file, users_socket
+from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check, checked
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.result_rows import Row, Rows

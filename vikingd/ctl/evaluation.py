@@ -43,7 +43,7 @@ def results_of_find(results: Results, strength: str) -> dict[str, Results]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the ways of searching found for a question.
+    """The results of the ways of searching for a question.
 
     Attributes:
         question: the question.

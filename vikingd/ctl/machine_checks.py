@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import vikingd
-from vikingd.ctl.checks import OK, WARN, WRONG, Check
+from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check
 from vikingd.system import platform
 from vikingd.system.installing import install_command
 

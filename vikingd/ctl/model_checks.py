@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from vikingd.ctl.checks import OK, WRONG, Check
+from vikingd.ctl.doctor_checks import OK, WRONG, Check
 
 if TYPE_CHECKING:
     from vikingd.config import Settings

@@ -217,7 +217,7 @@ def _value(value: Value) -> str:
 
 
 def context_heading(context: Context) -> Group:
-    """Return what stands above the content of a context on a terminal."""
+    """Return the heading of a context on a terminal: its URI, and its type, title and time."""
     kind = "directory" if context.is_directory else "file"
     links = len(context.relations)
     facts = (

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vikingd.ctl.checks import OK, WARN, WRONG, Check
+from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check
 from vikingd.ctl.render import size
 from vikingd.system import platform
 from vikingd.system.regular_files import open_regular

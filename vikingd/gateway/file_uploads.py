@@ -201,7 +201,7 @@ def _run(importer: Importer, items: Iterable[Item]) -> ImportSummary:
 
 
 def _stored(client: MessageClient, uri: str) -> Iterator[Context]:
-    """Yield the stored file; the daemon tells of a directory in its place."""
+    """Yield the stored file, if there is one; a put at the URI of a directory is refused."""
     with suppress(NotFound):
         context = client.get(uri).context
         if not context.is_directory:

@@ -110,7 +110,7 @@ def derive_abstract(content: str, name: str, ask: Ask = parser_process.ask) -> s
 
 
 def opening_requests(content: str, name: str) -> list[Request]:
-    """Return the requests of which `derive_abstract` asks the parser, none or one."""
+    """Return the requests that `derive_abstract` sends to the parser: none or one."""
     syntax = syntax_of(name, content)
     if syntax is not Syntax.CODE or _is_html_source(syntax, name) or is_notebook(name):
         return []

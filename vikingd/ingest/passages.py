@@ -112,7 +112,7 @@ def split(
 
 
 def _requests(content: str, name: str, entries: bool) -> list[Request]:
-    """Return the requests of which `split` asks the parser, none or one."""
+    """Return the requests that `split` sends to the parser: none or one."""
     is_asked = MEANING.search(content) and is_parsed(content, name)
     return [(PASSAGES, content, name, entries)] if is_asked else []
 
@@ -257,7 +257,7 @@ def default_passages(uri: str, content: str, ask: Ask = parser_process.ask) -> t
 
 
 def passage_requests(uri: str, content: str) -> list[Request]:
-    """Return the requests of which `default_passages` asks the parser, none or one."""
+    """Return the requests that `default_passages` sends to the parser: none or one."""
     return _requests(content, uris.name(uri), _has_entries(uri))
 
 

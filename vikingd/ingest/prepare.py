@@ -64,7 +64,7 @@ def prepare(draft: Draft, ask: Ask | None = None) -> Prepared:
 
 
 def parser_requests(draft: Draft) -> list[Request]:
-    """Return the requests of which `prepare` asks the parser of source code, at most two."""
+    """Return the requests that `prepare` sends to the parser of source code: at most two."""
     if draft.is_directory:
         return []
     content, name = draft.content, uris.name(draft.uri)
