@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.doors_helpers import Chromium, Curl, Door, McpHttp, McpStdio, NodeDoor, Refused
 from tests.gateway.node_helpers import built
-from tests.gateway.page_helpers import Browser, Site, chromium, site
+from tests.gateway.page_helpers import Browser, Site, site
 from vikingd.client import Client, Draft
 
 HOME = "viking://resources/doors"
@@ -27,13 +27,6 @@ class House:
     at: Site
     keys: dict[str, str]
     doors: dict[str, Callable[[str], Door]]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

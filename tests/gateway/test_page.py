@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from tests.patience import eventually
 from vikingd.client import Draft
 
@@ -23,13 +23,6 @@ TEXTS = {
     f"{NOTES}/茶/乌龙茶.md": "乌龙茶用九十度的水冲泡。",
     "viking://user/memories/preferences/tea.md": "- Prefers oolong to coffee.",
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from tests.patience import eventually
 from tests.store.store_helpers import file, opened, put
 from vikingd.client import Draft
@@ -26,13 +26,6 @@ MEMORIES = {
 }
 UNSEEN = f"{NOTES}/invoice\u202egpj.exe"
 """A URI of an older store; a new one may not have a hidden character."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from vikingd.client import Draft, Session
 
 MEMORIES = "viking://user/memories"
@@ -20,13 +20,6 @@ DAYS = {
     "2026-05-12": ("I moved to Lyon.",),
     "2026-08-20": ("I moved to Rome.", "I no longer work at Acme."),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

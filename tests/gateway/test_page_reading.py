@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from vikingd.client import Draft
 
 pytestmark = pytest.mark.deep
@@ -32,13 +32,6 @@ Ninety degrees.
 
 Three minutes.
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from vikingd.client import Draft
 
 pytestmark = pytest.mark.deep
@@ -28,13 +28,6 @@ The **kettle** boils with `steam` at 100 degrees, see [the cups](cups.md).
 |---|---|
 | oolong | 90 |
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.gateway.axe_helpers import serious_faults
-from tests.gateway.page_helpers import SHOTS, Site, chromium, page, site
+from tests.gateway.page_helpers import SHOTS, Site, page, site
 
 pytestmark = pytest.mark.deep
 
@@ -68,13 +68,6 @@ STATES: dict[str, tuple[str, str, Callable[[Page], None]]] = {
     "state": ("#mode=state", ".view", nothing),
 }
 """The states: a fragment, what must be there, and what is done then."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from vikingd.client import Draft
 
 pytestmark = pytest.mark.deep
@@ -148,13 +148,6 @@ TASKS: dict[Callable[[Person], None], int] = {
     see_the_state: 1,
 }
 """The tasks in their order, each with the most steps that it may take."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 def test_ten_tasks_take_few_steps(

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.gateway.axe_helpers import serious_faults
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from vikingd.client import Draft, Session
 
 pytestmark = pytest.mark.deep
@@ -70,13 +70,6 @@ STATES: dict[str, tuple[str, Callable[[Page], object]]] = {
     "context": ("#mode=context&q=oolong&budget=250", choose_source),
     "state": ("#mode=state", lambda tab: tab.locator(".card").first.wait_for()),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

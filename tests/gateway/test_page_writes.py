@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.gateway.page_helpers import Site, chromium, page, site
+from tests.gateway.page_helpers import Site, page, site
 from tests.gateway.test_page_first_run import DROP
 from vikingd.client import Draft
 
@@ -17,13 +17,6 @@ pytestmark = pytest.mark.deep
 
 NOTES = "viking://resources/notes"
 MEMORIES = "viking://user/memories"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Yield a browser."""
-    with chromium() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
