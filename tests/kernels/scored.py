@@ -48,14 +48,16 @@ class Scored:
             node_scores.score_codes(low, high, search)
         return directory_opening.score_files(row, exact, search)
 
-    def text_score(self, key: int, *, exact: bool = True) -> tuple[float, float]:
+    def text_score(
+        self, key: int, vectors: Vectors | None = None, *, exact: bool = True
+    ) -> tuple[float, float]:
         """Return the node score of a text and its error bound."""
-        row = self.text_row[key]
+        row, search = self.text_row[key], self.search_of(vectors)
         if exact:
-            return node_scores.text_score(row, self.search), 0.0
+            return node_scores.text_score(row, search), 0.0
         if row >= self.scope.base_texts:
-            return node_scores.text_score_from_code(row, self.search)
-        node_scores.score_codes(row, row + 1, self.search)
+            return node_scores.text_score_from_code(row, search)
+        node_scores.score_codes(row, row + 1, search)
         return float(self.scratch.code_scores[0]), float(self.scratch.code_errors[0])
 
     def search_of(self, vectors: Vectors | None) -> Search:

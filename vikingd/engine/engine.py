@@ -449,7 +449,6 @@ class Engine:
             self._index.fold()
         self._index.close()
         self.store.close()
-        if self.settings.small:
-            self._index.forget()  # an engine is in a cycle, and its maps hold descriptors
+        self._index.forget()  # an engine is in a cycle, and its maps hold descriptors
         if self._own is not None:
             self._own.close()

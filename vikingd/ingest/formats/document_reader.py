@@ -122,6 +122,8 @@ class Documents:
             InterruptedError: the reading is cancelled.
         """
         deadline = time.monotonic() + self._limits.seconds
+        events = select.poll()  # `select.select` takes no descriptor above 1,023
+        events.register(link, select.POLLIN)
         data = bytearray()
         size = LENGTH.size
         while len(data) < size:
@@ -130,7 +132,7 @@ class Documents:
                 raise TimeoutError
             if self._limits.cancelled.is_set():
                 raise InterruptedError("the reading is cancelled")
-            if not select.select([link], [], [], min(left, _LOOK))[0]:
+            if not events.poll(min(left, _LOOK) * 1000):
                 continue
             part = link.recv(_CHUNK)
             if not part:
