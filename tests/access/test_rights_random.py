@@ -276,7 +276,7 @@ def hidden_in(message: str, of: Sender, named: set[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(40, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.deep)])
 def test_no_call_sees_or_changes_more_than_its_rights(
     stubs: tuple[Stubs, Sequence[tuple[str, str]]], rounds: int
 ) -> None:

@@ -333,10 +333,10 @@ def test_calls_around_the_idle_stop_are_answered(user: pytest.MonkeyPatch) -> No
     """A client that calls just as the daemon stops gets its answers."""
     user.setenv("VIKINGD_STOP_WHEN_IDLE", "0.4s")
     with Client("user") as client:
-        for round_ in range(12):  # the daemon looks each .1 s
+        for round_ in range(6):  # the daemon looks each .1 s
             client.put([{"uri": NOTE, "content": f"round {round_}"}])
             assert client.get(NOTE).content == f"round {round_}"
-            time.sleep(0.42 + 0.01 * round_)
+            time.sleep(0.42 + 0.02 * round_)
     assert starts() > 2
 
 

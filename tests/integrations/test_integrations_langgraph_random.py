@@ -23,7 +23,7 @@ from vikingd.client import Client
 from vikingd.integrations.langgraph import VikingdStore
 
 SEED = int(os.environ.get("TEST_SEED", "20261125"))
-OPERATIONS = int(os.environ.get("TEST_OPERATIONS", "5000"))
+OPERATIONS = int(os.environ.get("TEST_OPERATIONS", "2000"))
 MANY = 1_000_000
 LABELS = ("users", "ana", "a/b", "50%", "%2F", "茶", "é", "a b", "*", "~", "\t", "x" * 40)
 KEYS = (*LABELS, "", ".", "..", "a.json", "notes.md", "\n", "\x00", "\x85", "%", "/", "//", "users")
