@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from vikingd.client.importing import Importer
+from vikingd.client.file_import import Importer
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.ingest.jsonl import read_jsonl

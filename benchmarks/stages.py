@@ -28,7 +28,7 @@ QUERIES = 128
 SHARE = 0.01
 _ONLY_WORDS = 2  # MODE_KEYWORD
 _BATCH = 500
-_GC_THRESHOLDS = (50_000, 20, 100)  # as in vikingd/daemon/serving.py
+_GC_THRESHOLDS = (50_000, 20, 100)  # as in vikingd/daemon/running_daemon.py
 
 METADATA = (("user-agent", "grpc-python"),)
 """The metadata that a client of gRPC sends."""
@@ -104,7 +104,7 @@ class Served:
         from vikingd.daemon.open_tenants import Collector, Tenants
         from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
-        from vikingd.ingest import prepare
+        from vikingd.ingest import draft_preparation
         from vikingd.lanes.call_pools import Threads
         from vikingd.models.chat.planner_settings import PlannerSettings
         from vikingd.models.embed.embed_settings import EmbedSettings
@@ -121,7 +121,9 @@ class Served:
         shared = Shared(EmbedSettings(provider="none"), metrics)
         self.engine = Engine(EngineSettings(store, EmbedSettings(provider="none")), shared=shared)
         for batch in self.tree.batches(_BATCH):
-            self.engine.writable_store.put([prepare.prepare(draft) for draft in batch]).result()
+            self.engine.writable_store.put(
+                [draft_preparation.prepare(draft) for draft in batch]
+            ).result()
         self.engine.optimize()
         self.threads = Threads()
         models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))

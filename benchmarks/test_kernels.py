@@ -23,7 +23,7 @@ from vikingd.index.lexicon.tokens import query_terms
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 
 BATCH = 5000
 

@@ -30,7 +30,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
 from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 Ctl = Callable[..., tuple[int, str, str]]
 

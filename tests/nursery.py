@@ -78,15 +78,15 @@ def load() -> None:
     from vikingd.context import tokenizers
     from vikingd.daemon import (
         child_daemon,  # noqa: F401
-        serving,  # noqa: F401
-        warm,
+        kernel_warm_up,
+        running_daemon,  # noqa: F401
     )
     from vikingd.gateway import http_server as gateway  # noqa: F401
 
-    warm.compile_kernels(lambda _: None)
-    warm.load_modules()
-    warm.load_find()
-    warm.take_through()
+    kernel_warm_up.compile_kernels(lambda _: None)
+    kernel_warm_up.load_modules()
+    kernel_warm_up.load_find()
+    kernel_warm_up.take_through()
     tokenizers.open_tokenizer(tokenizers.DEFAULT)
 
 

@@ -19,8 +19,8 @@ from pydantic_settings import NoDecode
 
 from vikingd.context.tokenizers import check_configured
 from vikingd.domain.daemon_addresses import Address, own_address, parse
-from vikingd.memory.model import WEIGHT_TOLERANCE
-from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
+from vikingd.memory.known_file_routes import DEFAULT_ROUTES, Route, Routes
+from vikingd.memory.memory_types import WEIGHT_TOLERANCE
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings

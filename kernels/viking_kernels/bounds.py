@@ -1,7 +1,7 @@
 """Upper bounds of the scores of texts, from int4 codes, which are half as long as int8 codes.
 
 A text that can't be among the best by its upper bound is passed over: see
-`directory_opening.open_all` and `weighted_search`. The bound fails with a probability of less than
+`directory_scoring.open_all` and `weighted_search`. The bound fails with a probability of less than
 one in 4e10 for each text: see `int4.CodedDirection`.
 """
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from viking_kernels import answer_features, bm25, hierarchy, second_stage, select, walk
-from viking_kernels import directory_opening as opening
+from viking_kernels import directory_scoring as opening
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (

@@ -14,7 +14,7 @@ from vikingd.domain.errors import (
 )
 from vikingd.domain.tenants import TenantSettings
 from vikingd.engine import Engine, EngineSettings, Shared
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 NONE = EmbedSettings(provider="none")

@@ -15,7 +15,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.turns import asks, speaker_of
-from vikingd.ingest.prepare import check, prepare
+from vikingd.ingest.draft_preparation import check, prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 AT = "viking://user/memories/talk"

@@ -12,11 +12,11 @@ from tests.store.store_helpers import opened
 from vikingd.answer.derived_texts import described, directory_abstracts
 from vikingd.domain.contexts import EXTRACT, HAND, Context, Draft
 from vikingd.domain.rights import Caller, Grant, Right
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.jsonl import record_of
-from vikingd.ingest.prepare import prepare
-from vikingd.ingest.written import as_put
+from vikingd.ingest.original_draft import as_put
 from vikingd.store import Store
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 from vikingd.wire.messages.common_messages import PAGE_BYTES, Page
 
 pytestmark = pytest.mark.stores

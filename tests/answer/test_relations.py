@@ -24,7 +24,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
 from vikingd.domain.find_query import FindQuery
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb.contexts_pb2 import ContextInput
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext

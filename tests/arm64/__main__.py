@@ -188,7 +188,7 @@ def warm(root: Path, processor: str) -> str:
     """Compile all kernels, unless the cache of the root directory has them."""
     code = (
         "import sys; from viking_kernels._jit import compiled; "
-        "from vikingd.daemon.warm import compile_kernels; "
+        "from vikingd.daemon.kernel_warm_up import compile_kernels; "
         "compile_kernels(lambda said: print(said, file=sys.stderr)); "
         "print(compiled(), 'kernels are in the cache')"
     )

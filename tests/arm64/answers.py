@@ -14,7 +14,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.find_query import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.wire.messages.decode import unit_vector
 

@@ -37,8 +37,8 @@ from vikingd.domain.retrieve_query import Mode, RetrieveQuery, Rrf
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.ingest.prepare import prepare
-from vikingd.memory.model import MemoryScope, RecallQuery, Salience
+from vikingd.ingest.draft_preparation import prepare
+from vikingd.memory.memory_types import MemoryScope, RecallQuery, Salience
 from vikingd.memory_calls.memory_search import MemorySearch
 from vikingd.models.embed.embed_settings import EmbedSettings
 

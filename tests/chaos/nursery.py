@@ -68,13 +68,13 @@ def load() -> None:
 
     from tests.chaos import asking
     from vikingd.daemon import (
-        serving,  # noqa: F401
-        warm,
+        kernel_warm_up,
+        running_daemon,  # noqa: F401
     )
 
-    warm.compile_kernels(lambda _: None)
-    warm.load_find()
-    warm.take_through()
+    kernel_warm_up.compile_kernels(lambda _: None)
+    kernel_warm_up.load_find()
+    kernel_warm_up.take_through()
     asking.warm()
     gc.collect()
     gc.freeze()  # the collector of a fork leaves these objects alone

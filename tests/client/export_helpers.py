@@ -10,9 +10,9 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from tests.patience import eventually
-from vikingd.client.importing import Importer, ImportSummary
+from vikingd.client.file_import import Importer, ImportSummary
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.exporting import Exporter
+from vikingd.ctl.export_command import Exporter
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.files import read_tree

@@ -28,7 +28,7 @@ from tests.client.export_helpers import (
 )
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.exporting import Exporter
+from vikingd.ctl.export_command import Exporter
 from vikingd.ingest.limits import as_sent
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.client.export_helpers import TOP
 from vikingd.client import AsyncClient, Client, ClientError, pages
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.exporting import Exporter
+from vikingd.ctl.export_command import Exporter
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 
 

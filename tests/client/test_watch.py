@@ -25,7 +25,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.folder_changes import Replaced
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 MEMORIES = "viking://user/memories/notes"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.patience import eventually
 from vikingd.client import ClientError, NotFound
-from vikingd.client.importing import Importer, ImportSummary
+from vikingd.client.file_import import Importer, ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.domain import uri as uris

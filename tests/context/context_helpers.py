@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.deduplicated_parts import Piece
+from vikingd.context.prompt_context import BuiltContext, Plan, build
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 
 some = examples(60)

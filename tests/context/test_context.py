@@ -27,10 +27,10 @@ from tests.context.context_helpers import (
     scores,
     some,
 )
-from vikingd.context.assemble import Cited
-from vikingd.context.build import BuiltContext, Dropped, Plan, build
-from vikingd.context.cut import LEFT_OUT
+from vikingd.context.cited_text import Cited
 from vikingd.context.deduplicated_parts import MIN_REPEATED, Piece
+from vikingd.context.prompt_context import BuiltContext, Dropped, Plan, build
+from vikingd.context.text_cuts import LEFT_OUT
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason

@@ -15,9 +15,9 @@ from tests.context.context_helpers import (
     some,
     texts,
 )
-from vikingd.context.build import Plan, build
-from vikingd.context.cut import cut
 from vikingd.context.deduplicated_parts import Piece
+from vikingd.context.prompt_context import Plan, build
+from vikingd.context.text_cuts import cut
 
 
 def within(limit: int):  # type: ignore[no-untyped-def]

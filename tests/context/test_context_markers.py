@@ -15,7 +15,7 @@ from tests.context.context_helpers import (
     plans,
     some,
 )
-from vikingd.context.build import Plan, build
+from vikingd.context.prompt_context import Plan, build
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain.prompt import CitationStyle
 

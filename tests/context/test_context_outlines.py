@@ -9,14 +9,14 @@ from hypothesis import given
 from tests.context.context_helpers import CAT, FOX, A, B, bodies, piece, plans, retrieved, some
 from tests.store.store_helpers import put
 from vikingd.answer.context_sources import ItemRef, Sources, built, pieces_named
-from vikingd.context.build import OUTLINED, BuiltContext, Plan, build
 from vikingd.context.deduplicated_parts import CONTENT, OVERVIEW, Piece
+from vikingd.context.prompt_context import OUTLINED, BuiltContext, Plan, build
 from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.contexts import Draft
 from vikingd.domain.prompt import DropReason
 from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 OUTLINE = "- Harbour: ships that wait for the tide.\n- Mill: millers that wait for the wind."

@@ -11,7 +11,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.find_query import FindQuery
 from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.plan.find_plan import compile_find
 

@@ -90,5 +90,5 @@ def test_a_command_loads_no_other_one() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
-    assert "vikingd.ctl.reading" in loaded
+    assert "vikingd.ctl.search_read_commands" in loaded
     assert not loaded & {"vikingd.ctl.import_command", "vikingd.ctl.key_commands", "yaml"}

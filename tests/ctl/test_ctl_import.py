@@ -22,7 +22,7 @@ from google.protobuf.json_format import Parse
 from tests.daemons import serving
 from tests.patience import eventually
 from vikingd.client import batches
-from vikingd.client.importing import Importer
+from vikingd.client.file_import import Importer
 from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.ctl import demo, main, progress
@@ -30,7 +30,7 @@ from vikingd.domain.contexts import Draft, Passage
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 Ctl = Callable[..., tuple[int, str, str]]
 

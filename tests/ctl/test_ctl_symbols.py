@@ -11,7 +11,7 @@ import pytest
 from vikingd.client import AsyncClient, Client, ClientError, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.ingest.code import grammars, outline
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 Ctl = Callable[..., tuple[int, str, str]]
 TOP = "viking://resources/app"

@@ -19,7 +19,7 @@ from viking_kernels import _jit
 
 from tests.commands import serve
 from vikingd.client import Client, Draft
-from vikingd.daemon import warm
+from vikingd.daemon import kernel_warm_up
 
 SCAN = "from vikingd.daemon import warm; warm._scan(); print(warm._jit.why_not_kept())"
 """A program that compiles one small kernel and prints why the kernel is not cached."""
@@ -97,7 +97,7 @@ def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -
     said = daemon.wait()
     assert re.search(r"compiling kernels: \d+ of \d+ after", said)
     assert (done := re.search(r"compiled (\d+) kernels", said))
-    assert 0.8 < int(done[1]) / warm._KERNELS < 1.25
+    assert 0.8 < int(done[1]) / kernel_warm_up._KERNELS < 1.25
     after = compiled(cache)
     assert before.items() <= after.items()
     assert len(after) == int(done[1])  # the daemon itself compiled none
@@ -149,7 +149,7 @@ def test_a_start_whose_cache_cannot_be_written_says_so(
     """A start without a writable cache reports the reason and that its own process compiles."""
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", Path(os.devnull) / "cache")
     said: list[str] = []
-    warm.compile_kernels(said.append)
+    kernel_warm_up.compile_kernels(said.append)
     assert any("Not a directory" in line for line in said)
     assert "this process compiles" in said[-1]
 

@@ -18,7 +18,7 @@ from tests.answer.parts_helpers import AREAS
 from tests.commands import VIKINGD, serve
 from vikingd.client import Client, Draft, SearchSession, SessionMessage
 from vikingd.client.methods import Stubs
-from vikingd.daemon import warm
+from vikingd.daemon import kernel_warm_up
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 RECORDER = Path(__file__).parent / "recorder"
@@ -187,7 +187,7 @@ def test_a_start_imports_nothing_that_it_does_not_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A start without an embedder loads no optional package and no registry of the compiler."""
-    warm.compile_kernels(print)
+    kernel_warm_up.compile_kernels(print)
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     with recorded(tmp_path, "--provider", "none"):
         lines = (tmp_path / "log").read_text().splitlines()

@@ -30,7 +30,7 @@ from tests.wire.wire_helpers import floats as vector
 from vikingd import __version__
 from vikingd.client import Draft
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 from vikingd.telemetry.tracing import Tracing
 
 SERVICE = "viking.retrieval.v1"

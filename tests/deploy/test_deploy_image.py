@@ -19,7 +19,7 @@ from tests.metrics_helpers import free_address, running
 from tests.patience import eventually
 from tests.programs import needed
 from vikingd.daemon import probe
-from vikingd.daemon.warm import compile_kernels
+from vikingd.daemon.kernel_warm_up import compile_kernels
 from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
 

@@ -12,7 +12,7 @@ from tests.patience import eventually
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.domain.contexts import Context, Draft
 from vikingd.engine import Engine, EngineSettings, Shared
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings

@@ -26,8 +26,8 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 ROOT = "viking://resources"

@@ -32,11 +32,11 @@ from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.domain.retrieve_query import Rrf
 from vikingd.domain.store_changes import Waiting
 from vikingd.engine import Engine
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.memory.entries import clean as entry_text
-from vikingd.memory.model import MemoryScope, RecallQuery, Remembered, Salience
-from vikingd.memory.remember import Forgetting, Remembering
-from vikingd.memory.same import normalized
+from vikingd.memory.entry_comparison import normalized
+from vikingd.memory.memory_file_changes import Forgetting, Remembering
+from vikingd.memory.memory_types import MemoryScope, RecallQuery, Remembered, Salience
 from vikingd.memory_calls.memory_search import MemorySearch
 
 USER = "viking://user/memories"

@@ -21,7 +21,7 @@ from vikingd.domain.errors import NotFound
 from vikingd.domain.find_query import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 WRITERS = 4

@@ -20,8 +20,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage, Prepared
 from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.draft_preparation import check, prepare
 from vikingd.ingest.files import read_tree
-from vikingd.ingest.prepare import check, prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 384

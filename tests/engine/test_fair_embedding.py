@@ -13,7 +13,7 @@ import pytest
 from tests.models.embed_helpers import Endpoint, until
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 
 
 def put(engine: Engine, tree: str, files: int) -> None:

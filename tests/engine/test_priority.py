@@ -15,10 +15,10 @@ from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import index as indexes
 from vikingd.index.tail.tail import Tail
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.lanes.call_pools import Threads
 from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.store import writing
+from vikingd.store import store_writes
 
 
 def nice() -> int:
@@ -39,7 +39,7 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
 
         monkeypatch.setattr(owner, name, noted)
 
-    noting(writing, "put")
+    noting(store_writes, "put")
     noting(Tail, "apply")
     noting(indexes, "compacted")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:

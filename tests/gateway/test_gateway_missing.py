@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import serve
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 ROOT = Path(__file__).parents[2]
 HIDE = """

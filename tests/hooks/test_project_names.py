@@ -10,7 +10,7 @@ import pytest
 
 from vikingd.domain import uri as uris
 from vikingd.hooks.project_names import project_of
-from vikingd.memory.model import project_root
+from vikingd.memory.memory_types import project_root
 
 
 def git(directory: Path, *arguments: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tests.nodes.reader_helpers import note
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 DATABASE = "store.sqlite3"

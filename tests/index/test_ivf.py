@@ -19,7 +19,7 @@ from vikingd.index import ivf
 from vikingd.index.ivf import InvertedFile
 from vikingd.index.segment import segment_files as files
 from vikingd.index.settings import IndexSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 32

@@ -12,12 +12,12 @@ import pytest
 
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt
-from vikingd.engine import Engine, EngineSettings, following
+from vikingd.engine import Engine, EngineSettings, index_follower
 from vikingd.index.index import Index
 from vikingd.index.lexicon import tokens
 from vikingd.index.segment.disk import load
 from vikingd.index.settings import IndexSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.system.sealed_files import seal, unseal
 
@@ -30,7 +30,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=30, compact_ratio=0.25)
     )
-    monkeypatch.setattr(following, "_SCAN_BATCH", 20)
+    monkeypatch.setattr(index_follower, "_SCAN_BATCH", 20)
     engine = Engine(settings)
     drafts = [Draft(f"viking://resources/{i}.md", content=f"harbour {i}") for i in range(FILES)]
     engine.writable_store.put([prepare(draft) for draft in drafts]).result()

@@ -18,7 +18,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.segment import checks
 from vikingd.index.segment import disk as bases
 from vikingd.index.segment.segment_arrays import FIELDS, GROWING, GrowingArrays, Segment, Sizes
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 4

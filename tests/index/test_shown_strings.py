@@ -27,11 +27,11 @@ from vikingd.domain.find_query import FindQuery
 from vikingd.domain.store_changes import Committed, IndexedText, Upsert
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compaction import compacted
+from vikingd.index.index_verification import Comparison
 from vikingd.index.segment.segment_arrays import empty
 from vikingd.index.shown_strings import Contents, Strings
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.verify import Comparison
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 DOCS = "viking://resources/docs"

@@ -14,7 +14,7 @@ from tests.index.find_helpers import retrieved
 from vikingd.domain.contexts import Draft
 from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 TOP = "viking://resources"

@@ -9,9 +9,9 @@ import pytest
 from tests.ingest.code_cases import SUFFIXES, Case, cases
 from vikingd.domain.contexts import Passage
 from vikingd.domain.text import SECTION_SEPARATOR
+from vikingd.ingest.code.code_parts import Part, joined, parts
 from vikingd.ingest.code.grammars import grammar_of
 from vikingd.ingest.code.headings import defined_names
-from vikingd.ingest.code.parts import Part, joined, parts
 from vikingd.ingest.file_syntax import ending
 from vikingd.ingest.passages import MEANING, split
 

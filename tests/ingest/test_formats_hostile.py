@@ -24,7 +24,7 @@ from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.formats import zips
 from vikingd.ingest.formats.document import Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 TOP = "viking://resources/papers"
 LIMITS = Limits(seconds=60, memory=256 << 20)

@@ -15,9 +15,9 @@ from tests.ingest.ingest_helpers import FILE
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.text import HAN, LATIN
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
-from vikingd.ingest.prepare import prepare
 from vikingd.ingest.selected_files import LeftOut
 
 
@@ -289,7 +289,7 @@ def test_the_demo_tree_is_small_bilingual_and_whole() -> None:
 def test_the_client_can_read_files_without_the_server_s_packages() -> None:
     """Modules of ingest import no numpy, numba, faiss, gRPC, protobuf or sqlite3."""
     program = (
-        "import sys, vikingd.ingest.files, vikingd.ingest.jsonl, vikingd.ingest.prepare\n"
+        "import sys, vikingd.ingest.files, vikingd.ingest.jsonl, vikingd.ingest.draft_preparation\n"
         "print({'numpy', 'numba', 'faiss', 'grpc', 'google', 'sqlite3'} & set(sys.modules))"
     )
     out = subprocess.run(

@@ -22,7 +22,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.notes import Notes
 from vikingd.domain.errors import InvalidField
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 pytestmark = pytest.mark.deep
 

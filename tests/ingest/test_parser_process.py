@@ -21,13 +21,13 @@ from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.code import parser_process
 from vikingd.ingest.code.outline import outline
 from vikingd.ingest.code.parser_process import OUTLINE, ParserProcess
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.files import read_tree
+from vikingd.ingest.original_draft import is_written
 from vikingd.ingest.passages import default_passages, split
-from vikingd.ingest.prepare import prepare
-from vikingd.ingest.written import is_written
 from vikingd.lanes.queues import Deadline
 from vikingd.pb import contexts_pb2
-from vikingd.wire.preparing import PutBatch
+from vikingd.wire.put_preparation import PutBatch
 
 SOURCE = "def first():\n    return 1\n"
 ENDLESS = "class A {\n\tval a = b\n\n\t@T"

@@ -16,7 +16,7 @@ from tests.project.test_documents import BLOCK, ROOT
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 GUIDE = (ROOT / "vikingd" / "integrations" / "README.md").read_text(encoding="utf-8")
 EXTRAS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viking_kernels import bm25, directory_opening, hierarchy, node_scores
+from viking_kernels import bm25, directory_scoring, hierarchy, node_scores
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import Search, Vectors, decode_file
 from viking_kernels.titles import score_titles
@@ -46,7 +46,7 @@ class Scored:
         if not exact and row < self.scope.base_dirs:
             low, high = self.tree.directories.texts[row : row + 2].tolist()
             node_scores.score_codes(low, high, search)
-        return directory_opening.score_files(row, exact, search)
+        return directory_scoring.score_files(row, exact, search)
 
     def text_score(
         self, key: int, vectors: Vectors | None = None, *, exact: bool = True

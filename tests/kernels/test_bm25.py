@@ -24,8 +24,8 @@ from tests.tiers import examples
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.index.lexicon import tokens
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.files import read_tree
-from vikingd.ingest.prepare import prepare
 
 
 def scored(

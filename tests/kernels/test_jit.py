@@ -15,7 +15,7 @@ from numba.core.registry import cpu_target
 from viking_kernels import _jit, simd
 
 from tests.commands import serve
-from vikingd.daemon import warm
+from vikingd.daemon import kernel_warm_up
 
 PROCESSES, KERNELS = 4, 25
 
@@ -92,7 +92,7 @@ def test_code_that_nobody_uses_any_more_is_removed(
         os.utime(path, (time.time() - days * 86_400,) * 2)
     (mine / "complete").touch()
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", mine)
-    warm.compile_kernels(pytest.fail)  # each start calls this; here is nothing to compile
+    kernel_warm_up.compile_kernels(pytest.fail)  # each start calls this; here is nothing to compile
     assert {path.name for path in tmp_path.iterdir()} == {"kernels-mine", "kernels-recent", "else"}
     assert time.time() - mine.stat().st_mtime < 3600
     assert (mine / "kernel.1.nbc").exists()

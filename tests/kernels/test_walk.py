@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from viking_kernels import directory_opening, hierarchy
+from viking_kernels import directory_scoring, hierarchy
 from viking_kernels import walk as walks
 from viking_kernels.arrays import DIRECTORY_FINAL, Weights
 from viking_kernels.bounds import bound_scores
@@ -19,7 +19,7 @@ from tests.tiers import examples
 
 few = examples(25)
 NONE = np.zeros(0, np.uint8)
-NO_LIMITS = directory_opening.Limits(1, 1, 1)
+NO_LIMITS = directory_scoring.Limits(1, 1, 1)
 share = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 weights_of = st.tuples(share, share, share)
 
@@ -63,7 +63,7 @@ def test_the_texts_of_a_directory_from_their_codes(shape):
     for directory in walk(s.top):
         s.scratch.code_scores[:] = -7
         row = s.dir_row[directory.id]
-        directory_opening.code_directory(row, s.search)
+        directory_scoring.code_directory(row, s.search)
         wanted = naive.code_directory(directory, coded)
         assert s.scratch.code_scores[: len(wanted)] == pytest.approx(wanted, abs=1e-6)
         assert (s.scratch.code_scores[len(wanted) :] == -7).all()
@@ -110,7 +110,7 @@ def test_opening_a_directory(shape, weights, k):
     b, below, share, *_ = weights
     for fresh in (False, True):
         sampled(s, b)
-        best, top = directory_opening.none_yet(k), naive.none_yet(k)[1]
+        best, top = directory_scoring.none_yet(k), naive.none_yet(k)[1]
         owns = {t.id: s.text_score(t.id)[0] for t in naive.texts_below(s.top)}
         if fresh:  # scored while the directory is opened
             s.scratch.sampled[:] = 0
@@ -119,11 +119,11 @@ def test_opening_a_directory(shape, weights, k):
             row = s.dir_row[directory.id]
             above = float(s.scratch.directories[DIRECTORY_FINAL, s.dir_at(directory.id)])
             at = (below if directory is s.top else b, share, above)
-            got = directory_opening.open_directory(
+            got = directory_scoring.open_directory(
                 s.dir_at(directory.id),
                 row,
                 s.search,
-                directory_opening.Opening(weights, True, False, NO_LIMITS, NONE, best),
+                directory_scoring.Opening(weights, True, False, NO_LIMITS, NONE, best),
             )
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
@@ -164,11 +164,11 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         s.scratch.file_scores[:] = rng.choice([0.0, 0.25, 0.5, 0.75], size)
         s.scratch.file_errors[:] = rng.choice(bounds, size)
         error = rng.choice(bounds, s.scope.base_texts).astype(np.float32)
-        vectors, best = s.vectors._replace(residual=error), directory_opening.none_yet(k)
-        count = directory_opening.open_all(
+        vectors, best = s.vectors._replace(residual=error), directory_scoring.none_yet(k)
+        count = directory_scoring.open_all(
             s.size,
             s.search_of(vectors),
-            directory_opening.Opening(weights, False, not coded, NO_LIMITS, allowed, best),
+            directory_scoring.Opening(weights, False, not coded, NO_LIMITS, allowed, best),
         )
         for row in s.dir_row.values() if coded else ():  # some directories were skipped
             s.score(row, vectors, exact=False)
@@ -197,12 +197,12 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
         if coded:
-            counted = directory_opening.bound_directories(weights, s.search, reach)
+            counted = directory_scoring.bound_directories(weights, s.search, reach)
             assert counted == count
             highest = {key: high for key, (_, high) in ranges.items()}
             further = np.full(s.size, np.inf, np.float32)
             s.scratch.dir_errors[:] = 0.1
-            directory_opening.bound_directories(weights, s.search, further)
+            directory_scoring.bound_directories(weights, s.search, further)
             for key, high in naive.bound_directories(highest, walk(s.top)).items():
                 told = reach[s.dir_at(key)]
                 assert told >= high - 1e-6 or high == 0
@@ -252,11 +252,11 @@ def test_the_best_are_found_where_most_directories_are_passed_over(directories, 
             at = (0.5, 0.2, float(s.scratch.directories[DIRECTORY_FINAL, s.dir_at(d.id)]))
             finals |= naive.finals_in(d, s.scores_in(d), at, s.titles())
         s.scratch.file_scores[:] = np.nan
-        best = directory_opening.none_yet(1)
-        directory_opening.open_all(
+        best = directory_scoring.none_yet(1)
+        directory_scoring.open_all(
             s.size,
             s.search,
-            directory_opening.Opening(Weights(0.5, 0.5, 0.2), False, False, NO_LIMITS, NONE, best),
+            directory_scoring.Opening(Weights(0.5, 0.5, 0.2), False, False, NO_LIMITS, NONE, best),
         )
         found = s.scratch.candidates[: best.candidates[0]].tolist()
         most = max(finals.values())
@@ -296,12 +296,12 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
             np.array([*finals], np.float32).tolist(),
         )
     starts = [*sorted(nodes)[-2:], s.dir_at(s.top.id)]
-    best = directory_opening.none_yet(k)
+    best = directory_scoring.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
         np.array(starts, np.int32),
         s.search,
-        directory_opening.Opening(
-            weights, False, False, directory_opening.Limits(in_round, patience, most), NONE, best
+        directory_scoring.Opening(
+            weights, False, False, directory_scoring.Limits(in_round, patience, most), NONE, best
         ),
     )
     assert texts == 0
@@ -321,13 +321,13 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     own, final = s.file_scores(), s.scratch.directories[DIRECTORY_FINAL]
     s.scratch.sampled[:] = 0
     s.scratch.file_scores[:] = np.nan
-    weights, best = Weights(weight, weight, 0.1), directory_opening.none_yet(k)
+    weights, best = Weights(weight, weight, 0.1), directory_scoring.none_yet(k)
     start = np.array([s.dir_at(s.top.id)], np.int32)
     opened, _, _, texts = walks.best_first(
         start,
         s.search,
-        directory_opening.Opening(
-            weights, False, False, directory_opening.Limits(2, 10**6, 3), NONE, best
+        directory_scoring.Opening(
+            weights, False, False, directory_scoring.Limits(2, 10**6, 3), NONE, best
         ),
     )
     order = s.scratch.opened[:opened].tolist()

@@ -15,7 +15,7 @@ from tests.kernels import naive
 from tests.tiers import examples
 from vikingd.domain.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
-from vikingd.wire.intake import fault_in, parsed
+from vikingd.wire.request_intake import fault_in, parsed
 from vikingd.wire.request_limits import BUDGETS, TABLE, Guard, Most, guards
 
 GUARDS = {

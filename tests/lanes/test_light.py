@@ -13,8 +13,8 @@ from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.tokens import query_terms
-from vikingd.ingest.prepare import prepare
-from vikingd.lanes import weigh
+from vikingd.ingest.draft_preparation import prepare
+from vikingd.lanes import call_cost
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.plan.find_plan import compile_find
 from vikingd.plan.retrieve_plan import POSTINGS_OF_A_TEXT, compile_retrieve
@@ -58,14 +58,14 @@ def test_a_search_by_words_alone_costs_its_postings(
 ) -> None:
     """A rare word in a large scope is light. A find there is not, nor a search by meaning."""
     rare, common = FILES // RARE // POSTINGS_OF_A_TEXT, FILES // POSTINGS_OF_A_TEXT
-    monkeypatch.setattr(weigh, "_LIGHT_TEXTS", (rare + common) // 2)
+    monkeypatch.setattr(call_cost, "_LIGHT_TEXTS", (rare + common) // 2)
 
     def light(text: str, mode: Mode) -> bool:
         plan = compile_retrieve(engine, RetrieveQuery(text, mode=mode), LOCAL)
-        return weigh.is_light_retrieve(plan)
+        return call_cost.is_light_retrieve(plan)
 
     assert light("lighthouse", Mode.KEYWORD)
     assert not light("harbour", Mode.KEYWORD)
     assert not light("lighthouse", Mode.VECTOR)
     assert not light("lighthouse", Mode.HYBRID)
-    assert not weigh.is_light_find([compile_find(engine, FindQuery("lighthouse"), LOCAL)])
+    assert not call_cost.is_light_find([compile_find(engine, FindQuery("lighthouse"), LOCAL)])

@@ -19,7 +19,7 @@ from mcp import Client
 from tests.access.tls_helpers import Authority
 from tests.conftest import Ctl
 from tests.mcp.mcp_helpers import TEA, failed, keyed, over_stdio, served, told
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 HELLO = b"""\
 {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", \

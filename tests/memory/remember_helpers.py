@@ -11,8 +11,8 @@ import pytest
 from vikingd.client import ClientError, RecallPath
 from vikingd.client.messages import MessageClient
 from vikingd.memory.entries import clean
-from vikingd.memory.model import MemoryFile
-from vikingd.memory.series import Key, Series
+from vikingd.memory.memory_file_series import Key, Series
+from vikingd.memory.memory_types import MemoryFile
 from vikingd.pb.memories_pb2 import (
     REMEMBER_OUTCOME_ADDED,
     REMEMBER_OUTCOME_REINFORCED,

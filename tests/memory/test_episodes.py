@@ -14,13 +14,13 @@ from vikingd.domain.rights import LOCAL
 from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.domain.spoken_text import without_speaker
 from vikingd.domain.text import without_invisible
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.passages import MAX_TOKENS, TokenCount, split
-from vikingd.ingest.prepare import prepare
 from vikingd.memory import entries
 from vikingd.memory.episodes import Recording, read
-from vikingd.memory.model import Rewritten
+from vikingd.memory.memory_file_series import Series
+from vikingd.memory.memory_types import Rewritten
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES
-from vikingd.memory.series import Series
 from vikingd.memory.statements import MAX_READ
 
 AT = 1_773_135_000_000_000  # 2026-03-10, 09:30 UTC

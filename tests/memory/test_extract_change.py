@@ -17,9 +17,9 @@ from tests.nodes.reader_helpers import serving
 from vikingd.client import Client, Draft, RecallPath, RecallResult, RememberOutcome, SalienceParts
 from vikingd.domain.contexts import Entry
 from vikingd.ingest.passages import split
-from vikingd.memory.change import Changing, NoPlace, note_of
+from vikingd.memory.contradicted_memories import Changing, NoPlace, note_of
 from vikingd.memory.entries import check_text, clean
-from vikingd.memory.model import MemoryFile, Remembered, StoredEntry, is_earlier
+from vikingd.memory.memory_types import MemoryFile, Remembered, StoredEntry, is_earlier
 from vikingd.memory.relations import relation_of
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)

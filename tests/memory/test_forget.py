@@ -27,8 +27,8 @@ from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
-from vikingd.memory.model import Salience
+from vikingd.ingest.draft_preparation import prepare
+from vikingd.memory.memory_types import Salience
 from vikingd.memory_calls.forget import ForgetQuery, chosen, forgetting
 from vikingd.models.embed.embed_settings import EmbedSettings
 

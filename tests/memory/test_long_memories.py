@@ -26,8 +26,8 @@ from vikingd.domain.contexts import Entry
 from vikingd.domain.text import approximate_tokens
 from vikingd.ingest.passages import default_passages
 from vikingd.memory.entries import added, clean
-from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
-from vikingd.memory.remember import Remembering
+from vikingd.memory.memory_file_changes import Remembering
+from vikingd.memory.memory_types import MemoryFile, Remembered, StoredEntry
 
 pytestmark = pytest.mark.stores
 

@@ -11,8 +11,8 @@ from tests.memory.recall_helpers import NOW, USER, contents, entries, micros
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
-from vikingd.memory.model import MemoryScope, RecallQuery, Salience
+from vikingd.ingest.draft_preparation import prepare
+from vikingd.memory.memory_types import MemoryScope, RecallQuery, Salience
 from vikingd.memory_calls.memory_search import MemorySearch
 from vikingd.models.embed.embed_settings import EmbedSettings
 

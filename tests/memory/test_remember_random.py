@@ -20,8 +20,8 @@ from tests.memory.remember_helpers import (
 from tests.nodes.reader_helpers import serving as on_store
 from vikingd.client import ClientError, Draft
 from vikingd.client.messages import MessageClient
+from vikingd.memory.entry_comparison import normalized
 from vikingd.memory.numbered_files import MOST_ENTRIES, file_of, number_of
-from vikingd.memory.same import normalized
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.memory.remember_helpers import series_of
 from vikingd.domain.contexts import Entry
-from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
-from vikingd.memory.remember import Remembering
+from vikingd.memory.memory_file_changes import Remembering
+from vikingd.memory.memory_types import MemoryFile, Remembered, StoredEntry
 
 URI = "viking://user/memories/tea.md"
 

@@ -19,7 +19,7 @@ import pytest
 from tests.memory.extract_helpers import session
 from tests.nodes.reader_helpers import serving
 from vikingd.client import Client
-from vikingd.memory.model import is_earlier
+from vikingd.memory.memory_types import is_earlier
 
 CASES = [
     json.loads(line)

@@ -13,9 +13,9 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft
 from vikingd.domain.errors import InvalidField, NotFound, PermissionDenied
 from vikingd.domain.rights import LOCAL
-from vikingd.ingest.prepare import check, prepare
-from vikingd.memory.model import Memory, MemoryScope
-from vikingd.memory.routes import DEFAULT_ROUTES, Route, candidates
+from vikingd.ingest.draft_preparation import check, prepare
+from vikingd.memory.known_file_routes import DEFAULT_ROUTES, Route, candidates
+from vikingd.memory.memory_types import Memory, MemoryScope
 from vikingd.pb import memories_pb2 as pb
 from vikingd.store import Store
 

@@ -14,7 +14,7 @@ from tests.tiers import seeds
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import NotFound, PermissionDenied, VikingError
 from vikingd.domain.rights import Caller, Grant, Right
-from vikingd.memory.model import MemoryScope
+from vikingd.memory.memory_types import MemoryScope
 from vikingd.pb import memories_pb2 as pb
 
 _SEARCH = (pb.RECALL_PATH_FAST, pb.RECALL_PATH_TIMELINE)

@@ -14,7 +14,7 @@ from vikingd.config import Settings
 from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import check, prepare
+from vikingd.ingest.draft_preparation import check, prepare
 from vikingd.lanes.call_pools import Threads
 from vikingd.models.chat.chat_model import ChatModel
 from vikingd.models.chat.planner_settings import PlannerSettings

@@ -13,7 +13,7 @@ from tests.models.worker_helpers import Backlog, working
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.engine.allowance import DailyAllowance
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed import backlog_worker as worker
 from vikingd.store.sqlite.sqlite_schema import DATABASE
 

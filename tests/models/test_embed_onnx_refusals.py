@@ -17,7 +17,7 @@ from vikingd.config import ConfigError, load
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models import onnx_directory
 from vikingd.models.embed import onnx as embed_onnx
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 
 def _no_directory(path: Path) -> None:

@@ -19,7 +19,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed import backlog_worker as worker
 from vikingd.models.embed.backlog_worker import BacklogWorker
 from vikingd.models.embed.embed_settings import EmbedSettings

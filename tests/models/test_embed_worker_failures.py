@@ -18,7 +18,7 @@ from tests.models.embed_helpers import DIMENSION, POISON, Endpoint, until
 from tests.models.worker_helpers import Backlog, alive, working
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed import backlog_worker as worker
 from vikingd.models.embed.backlog_worker import BacklogWorker
 from vikingd.models.embed.embed_settings import EmbedSettings

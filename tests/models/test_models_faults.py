@@ -19,7 +19,7 @@ from tests.access.tls_helpers import Authority
 from tests.models.hub_server import Fault, HubServer, Reply, Request
 from tests.models.pull_helpers import GRAPH, NAME, REPOSITORY, Ctl, PinnedHub, assert_answers, left
 from tests.patience import eventually
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 CUT = 40_000
 

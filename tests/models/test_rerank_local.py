@@ -20,7 +20,7 @@ from vikingd.models.rerank.cross_encoder import CrossEncoder
 from vikingd.models.rerank.rerank_settings import BackendSettings
 from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 WORDS = {"[PAD]": 0.5, "[CLS]": 0.0, "[SEP]": 0.0, "[UNK]": 0.0, "tea": 2.0, "rust": -3.0}
 """The weight of each token; a logit is the sum over the document without the query."""

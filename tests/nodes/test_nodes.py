@@ -20,7 +20,7 @@ from tests.store.store_helpers import DOCS, ONE, directory, file, put
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import StoreAway, StoreMismatch, VikingError
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.postgres.postgres_database import Database
 from vikingd.store.postgres.postgres_faults import without_password

@@ -25,8 +25,8 @@ from vikingd.domain.errors import NotFound as Missing
 from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.domain.errors import Unauthenticated as Refused
 from vikingd.domain.rights import Grant, Right
-from vikingd.store.postgres.access import AccessTables
 from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_key_tables import AccessTables
 from vikingd.store.postgres.postgres_store import PostgresStore
 from vikingd.store.postgres.postgres_tenants import SharedTenants
 

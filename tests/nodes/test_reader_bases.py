@@ -18,7 +18,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.segment import disk as bases
 from vikingd.index.settings import IndexSettings
 from vikingd.index.tail.tail import Commit
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 

@@ -22,7 +22,7 @@ from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.domain.store_changes import Change
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.lanes.call_pools import CallDeadline, Threads, wait_for_revision, wait_for_vectors
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.sqlite.sqlite_store import Store

@@ -21,7 +21,7 @@ from vikingd.client import Client, NotFetched
 from vikingd.client.messages import MessageClient
 from vikingd.sources import archives, source_registry
 from vikingd.sources.archives import moves_of, unpack
-from vikingd.sources.fetched import Fetched, SourceFailed
+from vikingd.sources.fetch_result import Fetched, SourceFailed
 
 TOP = "viking://resources/tea"
 OOLONG = b"# Oolong\n\nAt 90 degrees.\n"

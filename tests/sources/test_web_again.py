@@ -17,7 +17,7 @@ from tests.sources.web_servers import (
     times_of,
     told_of,
 )
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 
 
 def three(**changed: Reply | str) -> dict[str, Reply | str]:

@@ -12,7 +12,7 @@ import pytest
 from tests.access.tls_helpers import Authority
 from tests.sources.web_servers import Fetch, WebServer, files_in, page
 from vikingd.sources import host_addresses
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 from vikingd.sources.web_requests import Unanswered, _Content
 
 

@@ -20,7 +20,7 @@ from tests.sources.web_servers import (
     page,
     told_of,
 )
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 
 LIMIT = 1 << 20
 

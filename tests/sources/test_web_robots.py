@@ -8,7 +8,7 @@ import pytest
 
 from tests.sources.web_servers import Reply, WebServer, fetch_of, files_in, page, told_of
 from vikingd import __version__
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 
 
 def robots(text: str) -> Reply:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Any, Self
 
-from vikingd.sources.fetched import Fetched
+from vikingd.sources.fetch_result import Fetched
 from vikingd.sources.site_options import SiteOptions
 from vikingd.sources.web_site import fetch_site
 

@@ -22,7 +22,7 @@ from tests.patience import SECONDS, eventually
 from tests.store.store_helpers import DOCS, GUIDE, file, opened, put, scanned
 from vikingd.client import ClientError, DeadlinePassed, Draft, Overloaded
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.backing_up import fetch, remove_older
+from vikingd.ctl.backup_command import fetch, remove_older
 from vikingd.domain.backup_file import CHUNK
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
 from vikingd.store.sqlite.backup import restore_into, verify_backup
@@ -314,7 +314,7 @@ def test_a_disk_without_room_for_a_copy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backup raises DiskFull if the disk lacks the space for a copy."""
-    monkeypatch.setattr("vikingd.store.sqlite.rewriting.SPARE", 1 << 60)
+    monkeypatch.setattr("vikingd.store.sqlite.database_rewrite.SPARE", 1 << 60)
     with opened(tmp_path) as store, pytest.raises(DiskFull, match="a backup needs"):
         store.backup(lambda: None)
 

@@ -15,7 +15,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain.contexts import Draft
 from vikingd.domain.store_changes import PutOutcome
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.store import Store
 
 pytestmark = pytest.mark.stores("both")

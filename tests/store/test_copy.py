@@ -21,9 +21,9 @@ from tests.store.store_helpers import ONE, TWO, directory, file, opened, put
 from tests.tiers import seeds
 from vikingd.domain.description import Description
 from vikingd.domain.errors import AlreadyExists, NotFound, StoreInUse
-from vikingd.store.copying import copy, differences
+from vikingd.store.store_copy import copy, differences
 from vikingd.store.store_places import opened_source, opened_target
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 

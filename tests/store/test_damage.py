@@ -39,7 +39,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import StoreDamaged, VikingError
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.damage import Damage
@@ -305,7 +305,7 @@ def test_a_start_does_not_wait_for_the_check(
     """A store is written while the check after an unclean end still runs."""
     written = threading.Event()
     monkeypatch.setattr(
-        "vikingd.store.sqlite.check.quick_check",
+        "vikingd.store.sqlite.database_check.quick_check",
         lambda _: [] if written.wait(SECONDS) else ["too late"],
     )
     with opened(left_open(tmp_path)) as store:

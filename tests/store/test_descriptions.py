@@ -13,8 +13,8 @@ from vikingd.domain.description import Described, Description, Slot
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Committed, Filled, PutOutcome, Upsert
 from vikingd.ingest.jsonl import record_of
-from vikingd.ingest.written import as_put
-from vikingd.store.writing import WritableStore
+from vikingd.ingest.original_draft import as_put
+from vikingd.store.store_writes import WritableStore
 
 pytestmark = pytest.mark.stores("both")
 

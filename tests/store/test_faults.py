@@ -21,14 +21,14 @@ from tests.commands import serve
 from tests.nodes.reader_helpers import note, serving, uris
 from vikingd import client as clients
 from vikingd.client import Internal
-from vikingd.daemon import warm
+from vikingd.daemon import kernel_warm_up
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
 from vikingd.domain.store_changes import Change, Upsert
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.index.tail.tail import Tail
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.embed_settings import EmbedSettings
@@ -296,7 +296,7 @@ def test_a_start_needs_no_room_for_what_it_loads_first(
 ) -> None:
     """The warm-up of the kernels writes no files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    warm.load_find()
+    kernel_warm_up.load_find()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -349,7 +349,7 @@ def test_a_reader_answers_as_before_while_it_takes_everything_anew(
         put(writer, 0, 6)
         with closing(Engine(replace(writer.settings, reader=True))) as reader:
             before = reader.snapshot.revision
-            monkeypatch.setattr("vikingd.engine.following._SCAN_BATCH", 1)
+            monkeypatch.setattr("vikingd.engine.index_follower._SCAN_BATCH", 1)
             monkeypatch.setattr(Reads, "scan", watched)
             monkeypatch.setattr(Tail, "apply", torn)
             put(writer, 6, 1)

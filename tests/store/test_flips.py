@@ -17,7 +17,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import NotFound, VikingError
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.sqlite.sqlite_schema import DATABASE
 

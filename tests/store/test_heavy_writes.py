@@ -24,13 +24,13 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Overloaded, TooLarge
 from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.passages import split
-from vikingd.ingest.prepare import prepare
 from vikingd.lanes.call_pools import Threads
 from vikingd.pb import contexts_pb2
 from vikingd.store import Store, writer
-from vikingd.store import writing as stores
-from vikingd.wire import preparing
+from vikingd.store import store_writes as stores
+from vikingd.wire import put_preparation
 
 pytestmark = pytest.mark.stores
 
@@ -161,9 +161,9 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
         held.wait(30)
         return prepare(Draft(draft.uri, content="words"))
 
-    monkeypatch.setattr("vikingd.ingest.prepare.prepare", slow)
+    monkeypatch.setattr("vikingd.ingest.draft_preparation.prepare", slow)
     threads = Threads()
-    queue = preparing.Preparing(threads)
+    queue = put_preparation.Preparing(threads)
     request = contexts_pb2.PutRequest(
         contexts=[contexts_pb2.ContextInput(uri=f"{TOP}/a.txt", content="words " * 340_000)]
     )
@@ -211,9 +211,9 @@ def test_a_small_put_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
             came_meanwhile.append(small_came.wait(SECONDS))
         return prepare(Draft(draft.uri, content="words"))
 
-    monkeypatch.setattr("vikingd.ingest.prepare.prepare", watched)
+    monkeypatch.setattr("vikingd.ingest.draft_preparation.prepare", watched)
     threads = Threads()
-    queue = preparing.Preparing(threads)
+    queue = put_preparation.Preparing(threads)
 
     async def run() -> None:
         large = asyncio.create_task(queue.contexts(put_of("large", 100_000), None, FOREVER))
@@ -237,9 +237,9 @@ def test_large_puts_take_turns_after_each_slice(monkeypatch: pytest.MonkeyPatch)
             pass
         return prepare(Draft(draft.uri, content="words"))
 
-    monkeypatch.setattr("vikingd.ingest.prepare.prepare", costly)
+    monkeypatch.setattr("vikingd.ingest.draft_preparation.prepare", costly)
     threads = Threads()
-    queue = preparing.Preparing(threads)
+    queue = put_preparation.Preparing(threads)
 
     async def run() -> None:
         await asyncio.gather(

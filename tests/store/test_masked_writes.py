@@ -18,9 +18,9 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.domain.store_changes import PutOutcome
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import FIELDS
-from vikingd.ingest.prepare import prepare
-from vikingd.ingest.written import as_put
+from vikingd.ingest.original_draft import as_put
 from vikingd.pb import contexts_pb2
 from vikingd.store import Store
 

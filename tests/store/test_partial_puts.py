@@ -12,8 +12,8 @@ from tests.store.write_helpers import DOCS, NOTES, TEA, put
 from vikingd.domain import errors
 from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.store_changes import Committed, PutOutcome, PutRefusal
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 
 pytestmark = pytest.mark.stores("both")

@@ -23,15 +23,15 @@ from vikingd.domain.errors import NotFound, StoreDamaged, VikingError
 from vikingd.domain.rights import LOCAL
 from vikingd.domain.uri import ROOT, ancestors
 from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.store.copying import copy
 from vikingd.store.postgres.postgres_connection import PostgresConnection, connect
 from vikingd.store.reads.change_reads import all_damage
 from vikingd.store.sqlite.sqlite_schema import DATABASE
+from vikingd.store.store_copy import copy
 from vikingd.store.store_places import opened_source, opened_target
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 pytestmark = pytest.mark.stores
 

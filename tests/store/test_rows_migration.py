@@ -16,13 +16,13 @@ from vikingd.access.records import SEALED, check_seal
 from vikingd.domain.backup_file import Label
 from vikingd.domain.description import Description
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.copying import TABLES
 from vikingd.store.postgres import postgres_schema as schema
 from vikingd.store.postgres.postgres_connection import connect
 from vikingd.store.reads.change_reads import all_damage
 from vikingd.store.sqlite.backup import _HELD, verify_backup
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_copy import TABLES
+from vikingd.store.store_writes import WritableStore
 
 OTHER, NOTES = f"{DOCS}/other.md", "viking://user/memories/notes.md"
 DAMAGE = {

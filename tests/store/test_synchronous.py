@@ -19,9 +19,9 @@ from tests.store.store_helpers import DOCS, file
 from vikingd.access.records import NewKey
 from vikingd.access.shared_keys import SharedKeys
 from vikingd.domain.errors import NotFound, StoreAway, Unauthenticated
-from vikingd.store.postgres.access import AccessTables
 from vikingd.store.postgres.postgres_connection import PostgresConnection, connect
 from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_key_tables import AccessTables
 from vikingd.store.postgres.postgres_store import PostgresStore
 from vikingd.store.postgres.postgres_tenants import SharedTenants
 

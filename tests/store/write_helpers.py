@@ -7,8 +7,8 @@ from typing import Any
 from tests.store.store_helpers import vector
 from vikingd.domain.contexts import Context, Draft
 from vikingd.domain.store_changes import Committed
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 
 TEA = "viking://resources/tea.md"

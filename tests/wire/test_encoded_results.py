@@ -31,8 +31,8 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import (
     BatchFindResponse,

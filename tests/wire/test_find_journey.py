@@ -23,7 +23,7 @@ ROOMS = ("wire/", "answer/", "lanes/", "plan/")
 
 WAY = (
     "wire/retrieval_service.py",
-    "lanes/weigh.py",
+    "lanes/call_cost.py",
     "lanes/call_pools.py",
     "lanes/queues.py",
     "wire/messages/decode.py",
@@ -35,7 +35,7 @@ WAY = (
     "answer/scored_scope.py",
     "answer/find_hits.py",
     "answer/confidence.py",
-    "answer/twins.py",
+    "answer/translated_twins.py",
     "wire/messages/find_reply.py",
     "wire/messages/encoded_results.py",
     "wire/messages/common_messages.py",

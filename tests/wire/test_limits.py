@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from tests.commands import serve
-from vikingd.client import importing
+from vikingd.client import file_import
 from vikingd.client.client_errors import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft, Passage
@@ -145,6 +145,6 @@ def test_an_import_of_more_passages_than_a_request_may_have_goes_in_parts(
         Draft(f"viking://resources/many/{i}.txt", content="word " * 800, passages=passages)
         for i in range(5)
     ]
-    run = importing.Importer(client, "viking://resources/many")
+    run = file_import.Importer(client, "viking://resources/many")
     run.run(drafts, lambda _: None)
     assert (run.summary.created, run.summary.failed) == (5, [])

@@ -15,12 +15,12 @@ from vikingd.domain import errors
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import PutRefusal
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
 from vikingd.lanes.call_pools import Deadline
 from vikingd.pb import contexts_pb2
 from vikingd.wire.messages.put_request import PutReader, put_size
-from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, PutBatch
+from vikingd.wire.put_preparation import INLINE_SIZE, SMALL_SIZE, PutBatch
 from vikingd.wire.request_limits import guards
 
 NAN = math.nan
@@ -184,7 +184,7 @@ def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
     deadline = Mock(spec=Deadline)
     deadline.left.side_effect = [1.0, 1.0, errors.DeadlinePassed("too late")]
     cut = Mock(wraps=prepare)
-    monkeypatch.setattr("vikingd.ingest.prepare.prepare", cut)
+    monkeypatch.setattr("vikingd.ingest.draft_preparation.prepare", cut)
     batch = PutBatch(contexts_pb2.PutRequest(contexts=contexts), None)
     with pytest.raises(errors.DeadlinePassed):
         batch.do_slice(deadline)

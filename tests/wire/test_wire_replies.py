@@ -32,16 +32,16 @@ from vikingd.domain.find_query import (
 )
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb import (
     contexts_pb2,
     retrieval_pb2,
 )
-from vikingd.wire.intake import fault_in
 from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.messages.encoded_results import EncodedResults
 from vikingd.wire.messages.find_reply import find_reply, find_trace
+from vikingd.wire.request_intake import fault_in
 from vikingd.wire.status_errors import CODES, code_of, status_of
 
 

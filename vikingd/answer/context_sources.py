@@ -18,8 +18,8 @@ from vikingd.answer.query_planning import QueryVectors, planned_find, planned_re
 from vikingd.answer.reranking import reranked
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
-from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.deduplicated_parts import Piece
+from vikingd.context.prompt_context import BuiltContext, Plan, build
 from vikingd.domain import cancellation
 from vikingd.domain.answers import (
     MESSAGE_BYTES,

@@ -30,7 +30,7 @@ from vikingd.answer.scored_scope import (
     score,
     take_scratch,
 )
-from vikingd.answer.twins import with_twins
+from vikingd.answer.translated_twins import with_twins
 from vikingd.domain.answers import Stage
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find_query import Levels, Method, ScoreParts

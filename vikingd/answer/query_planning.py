@@ -31,7 +31,7 @@ from vikingd.domain.find_query import FindQuery
 from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
-from vikingd.lanes import weigh
+from vikingd.lanes import call_cost
 from vikingd.lanes.call_pools import Threads, wait_for_revision
 from vikingd.lanes.queues import Deadline, Runner
 from vikingd.plan.find_plan import FindPlan, compile_finds
@@ -176,7 +176,7 @@ async def planned_retrieve(
     await wait_for_revision(engine, query.min_revision, run)
     plan = await run.here(compile_retrieve, engine, query, CALLER.get())
     scope = plan.two_sides
-    if scope is None or weigh.is_light_retrieve(plan):
+    if scope is None or call_cost.is_light_retrieve(plan):
         vector, degraded, embed = await _vector(vectors, plan, run)
         return PlannedRetrieve(plan, vector, degraded, embed, {})
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits, merged
 from vikingd.answer.thinking import Walk
-from vikingd.answer.twins import with_twins
+from vikingd.answer.translated_twins import with_twins
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.find_query import Rerank, RerankStatus
 from vikingd.lanes.queues import Runner

@@ -94,7 +94,7 @@ from vikingd.client.extract_results import (
     RefusedMemory,
     UntakenSentence,
 )
-from vikingd.client.importing import ImportSummary
+from vikingd.client.file_import import ImportSummary
 from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.memory_results import (
     ForgetResult,
@@ -153,8 +153,8 @@ from vikingd.domain.search_query import (
 )
 from vikingd.domain.store_changes import PutOutcome, PutRefusal
 from vikingd.ingest.files import Unreadable
-from vikingd.memory.model import Remembered as RememberOutcome
-from vikingd.memory.model import SalienceParts
+from vikingd.memory.memory_types import Remembered as RememberOutcome
+from vikingd.memory.memory_types import SalienceParts
 
 Draft = Document
 """The former name of Document."""

@@ -27,11 +27,11 @@ from vikingd.client.client_errors import (
 )
 from vikingd.client.credentials import Credentials, check_address, is_several
 from vikingd.client.methods import Method, Stubs
+from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.pages import Progress
 from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.session_points import KEY, Seen
-from vikingd.client.steps import arun, run
-from vikingd.client.unreached import looked_at, unreached
+from vikingd.client.unreachable_daemon import looked_at, unreached
 from vikingd.domain.daemon_addresses import UNIX, USER
 
 if TYPE_CHECKING:

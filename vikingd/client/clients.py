@@ -20,10 +20,11 @@ from vikingd.client.client_connection import AsyncConnection, Connection, with_f
 from vikingd.client.client_errors import FieldViolation, InvalidField
 from vikingd.client.conversation import Session
 from vikingd.client.extract_results import ExtractResult
-from vikingd.client.importing import Importer, ImportSummary, items_of
+from vikingd.client.file_import import Importer, ImportSummary, items_of
 from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient
+from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.source_imports import (
     Progress,
@@ -32,7 +33,6 @@ from vikingd.client.source_imports import (
     import_source,
     record_of,
 )
-from vikingd.client.steps import arun, run
 from vikingd.client.values import When
 from vikingd.domain import errors
 from vikingd.ingest.selected_files import Selection

@@ -14,7 +14,7 @@ from vikingd.client.outlines import MAX_FILES, SymbolsResult
 if TYPE_CHECKING:
     from vikingd.client.document_writes import Progress
     from vikingd.client.documents import Given
-    from vikingd.client.steps import Steps
+    from vikingd.client.multi_call_steps import Steps
     from vikingd.client.values import Vector, When
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import grpc
 
 from vikingd.client.client_errors import ClientError
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _PATIENCE = 1.0  # seconds before a note
 

@@ -15,7 +15,7 @@ from vikingd.client.batches import Failure, Sent, batches, encoded, put_in_parts
 from vikingd.client.client_errors import NotFound
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
-from vikingd.client.steps import Call, Steps
+from vikingd.client.multi_call_steps import Call, Steps
 from vikingd.client.values import When
 from vikingd.domain.store_changes import PutOutcome
 from vikingd.domain.text import marks, without_invisible

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vikingd.client.memory_results import Memory
 from vikingd.domain.answers import Degraded
 from vikingd.domain.extract import ExtractSource, MemoryKind
-from vikingd.memory.model import Remembered as RememberOutcome
+from vikingd.memory.memory_types import Remembered as RememberOutcome
 
 
 @dataclass(frozen=True, slots=True)

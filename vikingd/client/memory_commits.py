@@ -18,7 +18,7 @@ from vikingd.client.client_errors import (
 )
 from vikingd.client.conversation import Session
 from vikingd.client.extract_results import Episode, ExtractResult
-from vikingd.client.steps import Call, Steps
+from vikingd.client.multi_call_steps import Call, Steps
 from vikingd.domain.extract import ExtractSource
 from vikingd.domain.search_query import SearchSession
 

@@ -14,12 +14,12 @@ from vikingd.client.client_errors import ClientError, InvalidField, NotFound, Re
 from vikingd.client.context_calls import Context, ContextPassage
 from vikingd.client.documents import Document
 from vikingd.client.memory_results import ForgetResult
+from vikingd.client.multi_call_steps import Call, Steps, arun, run
 from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
-from vikingd.client.steps import Call, Steps, arun, run
 from vikingd.client.values import micros_of
 from vikingd.domain.contexts import Entry, Passage
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
-from vikingd.memory.model import SHARED_ROOTS, memory_type_of, own_root, project_root
+from vikingd.memory.memory_types import SHARED_ROOTS, memory_type_of, own_root, project_root
 
 _OWN = own_root("~").replace("users/~", "~")
 _TRIES = 5

@@ -9,8 +9,8 @@ from datetime import datetime
 from vikingd.client.results import Rows, Timings
 from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.prompt import RecallPath
-from vikingd.memory.model import Remembered as RememberOutcome
-from vikingd.memory.model import SalienceParts
+from vikingd.memory.memory_types import Remembered as RememberOutcome
+from vikingd.memory.memory_types import SalienceParts
 
 
 @dataclass(frozen=True, slots=True)

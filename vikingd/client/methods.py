@@ -30,7 +30,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from vikingd.client import replies
 from vikingd.client.argument_checks import checked
 from vikingd.client.client_errors import Unsendable, sendable
-from vikingd.client.steps import Steps
+from vikingd.client.multi_call_steps import Steps
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.access_pb2_grpc import AccessStub
 from vikingd.pb.admin_pb2_grpc import AdminStub

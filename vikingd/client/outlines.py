@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import grpc
 
 from vikingd.client.client_errors import ClientError, NotFound
+from vikingd.client.multi_call_steps import Call, Steps
 from vikingd.client.results import Rows
-from vikingd.client.steps import Call, Steps
 from vikingd.domain import uri as uris
 from vikingd.domain.line_numbers import lines_behind
 from vikingd.domain.patterns import NodeKind
 from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.ingest.code.outline import has_outline, lacks_grammar, outline
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 MAX_FILES = 500
 """Files below a directory that are read, unless more are asked for."""

@@ -22,7 +22,7 @@ from vikingd.client.client_errors import (
     NotFound,
     Unsendable,
 )
-from vikingd.client.importing import Importer, ImportSummary, Item
+from vikingd.client.file_import import Importer, ImportSummary, Item
 from vikingd.client.interrupts import noted
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
@@ -30,15 +30,15 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft
 from vikingd.domain.store_changes import Linked
 from vikingd.ingest.abstracts import derive_title
+from vikingd.ingest.draft_preparation import is_shared
 from vikingd.ingest.file_tree import FileTree, normal, printable
 from vikingd.ingest.files import read_files
 from vikingd.ingest.limits import as_sent
-from vikingd.ingest.prepare import is_shared
 from vikingd.ingest.selected_files import Selection
 from vikingd.pb.contexts_pb2 import Context
 from vikingd.sources import source_registry
 from vikingd.sources.addresses import Address
-from vikingd.sources.fetched import Fetched, SourceFailed
+from vikingd.sources.fetch_result import Fetched, SourceFailed
 from vikingd.sources.source_fetches import check_options, fetch, settle
 from vikingd.sources.source_registry import Record, SourceOptions
 

@@ -20,7 +20,7 @@ from vikingd.client.client_errors import (
     Unauthenticated,
     Unsendable,
 )
-from vikingd.client.importing import Importer, ImportSummary, Item
+from vikingd.client.file_import import Importer, ImportSummary, Item
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain import uri as uris
@@ -41,7 +41,7 @@ from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
 from vikingd.ingest.selected_files import LeftOut, Selection
 from vikingd.pb.contexts_pb2 import Context
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _TICK = 500  # milliseconds between looks at the clock
 _QUIET, _LONGEST_BATCH = 50, 400  # milliseconds without a change that end a batch; its duration

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from vikingd.context.cut import LEFT_OUT, cut, sentences
+from vikingd.context.text_cuts import LEFT_OUT, cut, sentences
 from vikingd.domain import cancellation
 from vikingd.domain.line_numbers import last_line
 from vikingd.domain.prompt import DropReason

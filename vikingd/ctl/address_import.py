@@ -11,7 +11,7 @@ from datetime import datetime
 import typer
 
 from vikingd.client.client_errors import ClientError
-from vikingd.client.importing import ImportSummary
+from vikingd.client.file_import import ImportSummary
 from vikingd.client.source_imports import Progress, import_source
 from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
 from vikingd.ctl.import_report import counts_of, list_faults, report, summary_value

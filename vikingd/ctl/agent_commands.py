@@ -25,7 +25,7 @@ from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
 from vikingd.ctl.result_rows import Row, Rows
 from vikingd.mcp.install import ServerCommand
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 from vikingd.system.settings_files import Change, NotChanged
 
 _USER = "user"

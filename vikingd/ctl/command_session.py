@@ -22,7 +22,7 @@ from rich.text import Text
 from vikingd.client import DEFAULT_TIMEOUT, ClientError, Unsendable
 from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
-from vikingd.client.unreached import unreachable
+from vikingd.client.unreachable_daemon import unreachable
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import (
     Form,

@@ -14,7 +14,7 @@ from vikingd.ctl.command_session import OTHER, Session
 from vikingd.ctl.progress import meter
 from vikingd.domain.errors import AlreadyExists, NotFound, VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _CODES = {
     NotFound: grpc.StatusCode.NOT_FOUND,
@@ -48,7 +48,7 @@ def copy_(
     """
     began = time.monotonic()
     try:
-        from vikingd.store.copying import copy, differences
+        from vikingd.store.store_copy import copy, differences
         from vikingd.store.store_places import opened_source, opened_target
 
         with meter(session, "rows", 0) as shown, opened_source(source, of) as one:

@@ -15,7 +15,7 @@ import vikingd
 from vikingd.client import ClientError, Mode
 from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
-from vikingd.client.unreached import unreachable
+from vikingd.client.unreachable_daemon import unreachable
 from vikingd.client.users_daemon import version_difference
 from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check
 from vikingd.domain.daemon_addresses import UNIX, USER

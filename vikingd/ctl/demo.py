@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vikingd.client import DEFAULT_TIMEOUT
-from vikingd.client.importing import Importer
+from vikingd.client.file_import import Importer
 from vikingd.client.local_daemon import Daemon
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, console, failures_told, opened, usable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 OK, WARN, WRONG = "ok", "warn", "wrong"
 

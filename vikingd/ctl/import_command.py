@@ -13,10 +13,10 @@ import grpc
 import typer
 
 from vikingd.client.client_errors import ClientError, Unreachable
-from vikingd.client.importing import Importer, items_of
+from vikingd.client.file_import import Importer, items_of
 from vikingd.client.interrupts import noted
 from vikingd.client.source_imports import check_of_addresses, chosen_options, record_of
-from vikingd.client.unreached import unreachable
+from vikingd.client.unreachable_daemon import unreachable
 from vikingd.client.watching import Watched
 from vikingd.ctl.address_import import import_address, interval, keep_fresh
 from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session

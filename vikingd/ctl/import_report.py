@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from vikingd.client.importing import ImportSummary
+from vikingd.client.file_import import ImportSummary
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.render import size, snippet
 from vikingd.ctl.result_rows import Row, Rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import vikingd
 from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check
 from vikingd.system import platform
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _OF_CLIENT = ("protobuf", "grpcio")
 _OF_SERVER = ("numba", "faiss-cpu", "numpy")

@@ -59,7 +59,7 @@ _PLACES = {
     "sources": _Place(
         _START, "source_commands.app", "List, refresh and remove what was imported by address"
     ),
-    "export": _Place(_START, "exporting.export", "Write a subtree as files or JSON lines", {}),
+    "export": _Place(_START, "export_command.export", "Write a subtree as files or JSON lines", {}),
     "mcp": _Place(_START, "mcp.mcp", "Serve the tools of MCP to a model"),
     "hook": _Place(_START, "hook_help.hook", "Answer an event of a coding agent"),
     "agents": _Place(_START, "agent_commands.app", "Give a coding agent a memory"),
@@ -67,30 +67,38 @@ _PLACES = {
         _START, "shell_completion.completion", "Print the script that completes commands"
     ),
     "help": _Place(_START, "help_topics.help_", "Show a topic: options, files, addresses"),
-    "find": _Place(_ASK, "reading.find", "Find the contexts that match a question", _URIS),
+    "find": _Place(
+        _ASK, "search_read_commands.find", "Find the contexts that match a question", _URIS
+    ),
     "search": _Place(
-        _ASK, "reading.search", "Find what a task needs, given its conversation", _URIS
+        _ASK, "search_read_commands.search", "Find what a task needs, given its conversation", _URIS
     ),
     "retrieve": _Place(_ASK, "passage_commands.retrieve", "Retrieve passages by a strategy", _URIS),
     "context": _Place(
         _ASK, "passage_commands.context", "Build the text for a prompt within a token budget", _URIS
     ),
     "evaluate": _Place(
-        _ASK, "evaluating.evaluate", "Measure how well searches answer your questions", _LONG
+        _ASK, "evaluate_command.evaluate", "Measure how well searches answer your questions", _LONG
     ),
-    "recall": _Place(_MEMORIES, "remembering.recall", "Recall the memories that matter now", _URIS),
+    "recall": _Place(
+        _MEMORIES, "memory_commands.recall", "Recall the memories that matter now", _URIS
+    ),
     "extract": _Place(
-        _MEMORIES, "extracting.extract", "Take the memories of a conversation", _URIS
+        _MEMORIES, "extract_command.extract", "Take the memories of a conversation", _URIS
     ),
-    "remember": _Place(_MEMORIES, "remembering.remember", "Store a memory, or reinforce it", {}),
+    "remember": _Place(
+        _MEMORIES, "memory_commands.remember", "Store a memory, or reinforce it", {}
+    ),
     "reinforce": _Place(
-        _MEMORIES, "remembering.reinforce", "Reinforce memories that proved useful", {}
+        _MEMORIES, "memory_commands.reinforce", "Reinforce memories that proved useful", {}
     ),
-    "forget": _Place(_MEMORIES, "remembering.forget", "Forget memories", _URIS),
+    "forget": _Place(_MEMORIES, "memory_commands.forget", "Forget memories", _URIS),
     "put": _Place(_TREE, "write_commands.put", "Write one context", {}),
-    "get": _Place(_TREE, "reading.get", "Show a file, or what is in a directory", _URIS),
-    "ls": _Place(_TREE, "reading.ls", "List a directory", _URIS),
-    "tree": _Place(_TREE, "reading.tree", "Show a subtree", _URIS),
+    "get": _Place(
+        _TREE, "search_read_commands.get", "Show a file, or what is in a directory", _URIS
+    ),
+    "ls": _Place(_TREE, "search_read_commands.ls", "List a directory", _URIS),
+    "tree": _Place(_TREE, "search_read_commands.tree", "Show a subtree", _URIS),
     "symbols": _Place(_TREE, "symbol_command.symbols", "List the names that files define", _URIS),
     "grep": _Place(
         _TREE, "pattern_commands.grep", "Find the lines that match a regular expression", _MATCHES
@@ -103,19 +111,25 @@ _PLACES = {
     "link": _Place(_TREE, "write_commands.link", "Link two contexts", {}),
     "unlink": _Place(_TREE, "write_commands.unlink", "Remove a link", {}),
     "doctor": _Place(_OPERATE, "doctor.doctor", "Look for what is wrong, and say what mends it"),
-    "health": _Place(_OPERATE, "running.health", "Show if daemon and embedder work", {}),
-    "stop": _Place(_OPERATE, "running.stop", "Stop the daemon of the address user"),
-    "version": _Place(_OPERATE, "running.version", "Print the versions of both sides", {}),
-    "stats": _Place(_OPERATE, "running.stats", "Show the daemon in numbers", {}),
-    "verify": _Place(_OPERATE, "running.verify", "Compare the index with the store", _LONG),
-    "optimize": _Place(
-        _OPERATE, "running.optimize", "Compact the index, and give room back", _LONG
+    "health": _Place(
+        _OPERATE, "maintenance_commands.health", "Show if daemon and embedder work", {}
     ),
-    "reembed": _Place(_OPERATE, "running.reembed", "Make the vectors anew", _LONG),
+    "stop": _Place(_OPERATE, "maintenance_commands.stop", "Stop the daemon of the address user"),
+    "version": _Place(
+        _OPERATE, "maintenance_commands.version", "Print the versions of both sides", {}
+    ),
+    "stats": _Place(_OPERATE, "maintenance_commands.stats", "Show the daemon in numbers", {}),
+    "verify": _Place(
+        _OPERATE, "maintenance_commands.verify", "Compare the index with the store", _LONG
+    ),
+    "optimize": _Place(
+        _OPERATE, "maintenance_commands.optimize", "Compact the index, and give room back", _LONG
+    ),
+    "reembed": _Place(_OPERATE, "maintenance_commands.reembed", "Make the vectors anew", _LONG),
     "describe": _Place(
         _OPERATE, "describe_command.describe", "Let a model write abstracts and overviews", _LONG
     ),
-    "backup": _Place(_OPERATE, "backing_up.backup", "Write a checked copy of the store", _LONG),
+    "backup": _Place(_OPERATE, "backup_command.backup", "Write a checked copy of the store", _LONG),
     "copy": _Place(
         _OPERATE, "copy_command.copy_", "Copy a store between SQLite and PostgreSQL", _LONG
     ),

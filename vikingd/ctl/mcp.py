@@ -18,7 +18,7 @@ from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
 from vikingd.ctl.command_session import INTERRUPTED, failures_told, not_written, usable
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 
 class Host(StrEnum):

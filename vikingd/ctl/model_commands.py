@@ -18,7 +18,7 @@ from vikingd.ctl.result_rows import Row, Rows
 from vikingd.models.hub.cache import MAIN, is_present, snapshot_of
 from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 from vikingd.models.pinned_models import MODELS, PinnedModel, check_name
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _MEGABYTE = 1_000_000
 _CODES = {

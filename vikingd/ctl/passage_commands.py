@@ -22,8 +22,8 @@ from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.empty_store import tell_if_empty
 from vikingd.ctl.output import Form
-from vikingd.ctl.reading import Floor, Target, Tokenizer, Where
 from vikingd.ctl.result_rows import Row, Rows
+from vikingd.ctl.search_read_commands import Floor, Target, Tokenizer, Where
 from vikingd.domain.line_numbers import lines_behind, shown_lines
 from vikingd.pb.retrieval_pb2 import (
     BuildContextResponse,

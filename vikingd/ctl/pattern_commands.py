@@ -11,7 +11,7 @@ from rich.text import Text
 from vikingd.client import NodeKind
 from vikingd.ctl.command_session import OTHER, Session
 from vikingd.ctl.output import Form, value_of
-from vikingd.ctl.reading import Kinds, Limit, first, types_of
+from vikingd.ctl.search_read_commands import Kinds, Limit, first, types_of
 from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import GlobResponse, GrepMatch
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from vikingd.client.client_errors import ClientError
-from vikingd.client.removing import delete_in_parts
+from vikingd.client.subtree_removal import delete_in_parts
 from vikingd.ctl.address_import import Asked, interval, keep_fresh, refresh, told
 from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import OTHER, Session, connected, usable
@@ -19,10 +19,10 @@ from vikingd.ctl.result_rows import Row, Rows
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.prepare import is_shared
+from vikingd.ingest.draft_preparation import is_shared
 from vikingd.sources import source_registry
 from vikingd.sources.addresses import Address, Kind, address_of
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 from vikingd.sources.source_registry import Record
 
 app = group("List, refresh and remove sources by address.")

@@ -9,13 +9,13 @@ import typer
 from rich.text import Text
 
 from vikingd.client.messages import MessageClient
+from vikingd.client.multi_call_steps import run
 from vikingd.client.outlines import MAX_FILES, FoundSymbol, SymbolsResult
 from vikingd.client.outlines import symbols as symbols_below
-from vikingd.client.steps import run
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
-from vikingd.ctl.reading import Limit
 from vikingd.ctl.result_rows import Row, Rows, tail
+from vikingd.ctl.search_read_commands import Limit
 from vikingd.domain.line_numbers import lines_behind
 
 

@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from vikingd.client import Document
-from vikingd.client.removing import delete_in_parts
+from vikingd.client.subtree_removal import delete_in_parts
 from vikingd.ctl import render
 from vikingd.ctl.command_session import OTHER, Session, text_of, usable
-from vikingd.ctl.reading import json_object
+from vikingd.ctl.search_read_commands import json_object
 from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

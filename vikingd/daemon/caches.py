@@ -10,7 +10,7 @@ import sys
 
 from viking_kernels._jit import is_compiled
 
-from vikingd.daemon.warm import compile_kernels
+from vikingd.daemon.kernel_warm_up import compile_kernels
 from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
 from vikingd.system.user_cache import cache_directory

@@ -19,7 +19,7 @@ from vikingd.daemon.logs import configure_logs
 from vikingd.domain.daemon_addresses import Address
 from vikingd.gateway import http_address
 from vikingd.system import pem
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 from vikingd.system.platform import end_with_parent
 
 _PACKAGES = ("mcp", "starlette", "uvicorn")

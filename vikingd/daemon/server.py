@@ -20,7 +20,7 @@ from vikingd.daemon.command_groups import PlainGroup
 from vikingd.domain.errors import VikingError
 from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.hidden_packages import without
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 from vikingd.system.user_cache import cache_directory
 
 app = typer.Typer(
@@ -185,11 +185,11 @@ def serve(
     # This import takes a second, which --help and wrong settings do not wait for.
     try:
         with without("cffi", "coverage"):  # numba takes them, and no kernel uses them
-            from vikingd.daemon import serving
+            from vikingd.daemon import running_daemon
     except ValueError as error:  # VIKING_LANES asks for a path that the processor lacks
         _fail(str(error), code=2)
     with _one_line():
-        code = serving.run(
+        code = running_daemon.run(
             settings,
             reembed=reembed,
             reader=reader,

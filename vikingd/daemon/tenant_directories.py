@@ -12,8 +12,8 @@ from vikingd.domain.errors import AlreadyExists, StoreMismatch
 from vikingd.domain.tenants import check_tenant_name, is_tenant_name, missing
 from vikingd.store.sqlite.sqlite_database import contexts_in
 from vikingd.store.sqlite.sqlite_schema import DATABASE
+from vikingd.system.directory_walk import walk
 from vikingd.system.sealed_files import sync
-from vikingd.system.walking import walk
 
 TENANTS = "tenants"
 """The name of the directory, in the data directory."""

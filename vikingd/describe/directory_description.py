@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from vikingd.describe.covering import Candidate, content_words, covering
-from vikingd.describe.grouping import grouped
+from vikingd.describe.child_groups import grouped
+from vikingd.describe.covering_sentences import Candidate, content_words, covering
 from vikingd.describe.topics import Child, ends, first_sentence, label, labelled, said
 from vikingd.domain.text import CJK_CHARS, one_line, without_invisible
 from vikingd.ingest.abstracts import MAX_ABSTRACT, shorten
@@ -22,7 +22,7 @@ _LINES = (120, 80, 50, 0)  # characters of a child's sentence; fewer where all c
 _MAX_NAME = 255  # characters of a name that are shown
 _MOST_LINES = 40  # children of a list that are shortened so
 _FOR_LABELS = 160  # characters of an abstract that are kept for children without a sentence
-_PER_SENTENCE, _PER_LABEL = 40, 4  # see `covering`
+_PER_SENTENCE, _PER_LABEL = 40, 4  # see `covering_sentences`
 _FEW = 8  # children of which more than the first sentence is read
 _MOST_CANDIDATES = 4000
 _LEADING = frozenset(("__init__.py", "doc.go", "mod.rs", "lib.rs", "package-info.java"))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, pairwise
 
-from vikingd.describe.covering import Candidate, content_words, covering
+from vikingd.describe.covering_sentences import Candidate, content_words, covering
 from vikingd.describe.definition_lines import Text
 from vikingd.describe.overview_lines import Line
 from vikingd.describe.topics import reads

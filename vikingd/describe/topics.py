@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from vikingd.describe.covering import content_words
+from vikingd.describe.covering_sentences import content_words
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, lazy, one_line, without_invisible
 from vikingd.ingest.abstracts import shorten

@@ -1,8 +1,8 @@
 """The engine: the store, its index and the embedder, opened together and kept in step."""
 
-from vikingd.engine.describing import DescriberState
+from vikingd.engine.background_descriptions import DescriberState
 from vikingd.engine.engine import Engine, EngineStats, VerifyReport
-from vikingd.engine.shared import Shared
+from vikingd.engine.shared_engine_parts import Shared
 from vikingd.engine.store_opening import EngineSettings
 
 __all__ = ["DescriberState", "Engine", "EngineSettings", "EngineStats", "Shared", "VerifyReport"]

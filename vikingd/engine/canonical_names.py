@@ -23,7 +23,7 @@ from vikingd.domain.errors import (
     VikingError,
 )
 from vikingd.index.snapshot import Snapshot
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from vikingd.models.chat.chat_model import Late, NotAnswered
 from vikingd.models.describe.describer import Described, Material, Unusable, material_tokens
 from vikingd.models.describe.describer_thread import DescriberThread
 from vikingd.store.shared_store import SharedStore
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0

@@ -11,13 +11,13 @@ from viking_kernels.arrays import F32
 
 from vikingd.domain.store_changes import Backlog
 from vikingd.engine.allowance import DailyAllowance, EmbeddingLimit
-from vikingd.engine.shared import Shared
+from vikingd.engine.shared_engine_parts import Shared
 from vikingd.engine.store_opening import EngineSettings, Progress
 from vikingd.models.embed.backlog_worker import BacklogWorker, WorkerState
 from vikingd.models.embed.kept_queries import KeptQueries
 from vikingd.models.embed.query_embedder import QueryEmbedder
 from vikingd.store.sqlite.sqlite_reader import StoreReader
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 _SMALL_QUERY_CACHE, _SMALL_RECENT_BYTES = 256, 1 << 20  # of an engine of many
 _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")

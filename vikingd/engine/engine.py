@@ -20,23 +20,23 @@ from vikingd.domain.errors import (
 )
 from vikingd.domain.store_changes import Change, Committed, Upsert
 from vikingd.engine.allowance import EmbeddingLimit
+from vikingd.engine.background_descriptions import DescriberState, Describing
 from vikingd.engine.canonical_names import rename_contexts
-from vikingd.engine.describing import DescriberState, Describing
 from vikingd.engine.embedding import EmbedderStats, Embedding
-from vikingd.engine.following import follower_of, show_nothing
+from vikingd.engine.index_follower import follower_of, show_nothing
 from vikingd.engine.memory_file_migration import split_memories
-from vikingd.engine.shared import Shared
+from vikingd.engine.shared_engine_parts import Shared
 from vikingd.engine.store_opening import EngineSettings, Progress, open_index, open_store
 from vikingd.index.index import IndexState
+from vikingd.index.index_verification import MAX_PROBLEMS, Comparison
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.verify import MAX_PROBLEMS, Comparison
 from vikingd.memory.accesses import Accesses
 from vikingd.store.damage import Damage
 from vikingd.store.history import Point
 from vikingd.store.reads import StoreCounts
 from vikingd.store.shared_store import SharedStore
 from vikingd.store.sqlite.sqlite_reader import StoreReader
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 _MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
 _PAUSE = 0.002  # seconds between two attempts

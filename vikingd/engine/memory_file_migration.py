@@ -12,10 +12,10 @@ from dataclasses import replace
 from vikingd.domain.contexts import Context, ContextType, Entry, Prepared
 from vikingd.domain.errors import VikingError
 from vikingd.domain.uri import context_type
-from vikingd.ingest.prepare import prepare
-from vikingd.ingest.written import as_put
-from vikingd.memory.model import StoredEntry
-from vikingd.store.writing import WritableStore
+from vikingd.ingest.draft_preparation import prepare
+from vikingd.ingest.original_draft import as_put
+from vikingd.memory.memory_types import StoredEntry
+from vikingd.store.store_writes import WritableStore
 
 WHOLE = "memories.whole"
 """The key of a store's metadata that a migration sets: its memory files are not split yet."""

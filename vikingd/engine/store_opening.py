@@ -21,7 +21,7 @@ from vikingd.store.history import Point
 from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.sqlite.sqlite_schema import CACHE_KIB
 from vikingd.store.sqlite.sqlite_store import Store
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database

@@ -20,6 +20,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.config import Settings, usable
 from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.gateway import docs, http_address
+from vikingd.gateway.browser_sign_in import SigningIn
 from vikingd.gateway.callers import Callers
 from vikingd.gateway.context_resources import PREFIX, Contexts
 from vikingd.gateway.daemon_calls import Calls
@@ -30,7 +31,6 @@ from vikingd.gateway.mcp_endpoint import PATH, Models
 from vikingd.gateway.outer_middleware import OuterMiddleware
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
-from vikingd.gateway.signing_in import SigningIn
 from vikingd.gateway.upstream import Upstream
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vikingd.client.client_errors import ClientError, NotFound
-from vikingd.client.importing import Importer, ImportSummary, Item
+from vikingd.client.file_import import Importer, ImportSummary, Item
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
@@ -34,10 +34,10 @@ from vikingd.gateway.http_errors import JSON, CallFailed, Fault
 from vikingd.gateway.queries import Query
 from vikingd.gateway.rest import check_json, check_uncompressed
 from vikingd.gateway.upload_results import reply_fields
+from vikingd.ingest.draft_preparation import check
 from vikingd.ingest.file_syntax import known_endings
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.formats.document_reader import Limits
-from vikingd.ingest.prepare import check
 from vikingd.ingest.selected_files import Selection
 from vikingd.pb.contexts_pb2 import Context
 from vikingd.system.scratch import scratch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vikingd.client.importing import ImportSummary
+from vikingd.client.file_import import ImportSummary
 from vikingd.domain import uri as uris
 from vikingd.gateway.http_errors import Fault
 from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, LeftOut

@@ -236,7 +236,7 @@ def start_daemon() -> None:
 
 def _commit(options: Options, first: str) -> None:
     """Commit what is pending, and start the daemon for it if that is wanted."""
-    from vikingd.hooks.commits import commit_pending
+    from vikingd.hooks.session_memory_commits import commit_pending
 
     address = _socket(options.address)
     if options.start and not _listens(address):

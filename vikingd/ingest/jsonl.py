@@ -20,12 +20,12 @@ from vikingd.domain.contexts import Context, ContextType, Draft, Entry, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
+from vikingd.ingest.draft_preparation import check
 from vikingd.ingest.file_tree import printable
 from vikingd.ingest.files import Unreadable, iso, microseconds
 from vikingd.ingest.limits import as_sent
+from vikingd.ingest.original_draft import as_put
 from vikingd.ingest.passages import default_passages
-from vikingd.ingest.prepare import check
-from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular
 
 _DIRECTORIES, _DOCUMENTS = "directories.jsonl", "documents.jsonl"

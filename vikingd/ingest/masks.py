@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from vikingd.domain.contexts import Context, Draft, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.prepare import check_passages, cut, prepare
-from vikingd.ingest.written import as_put
+from vikingd.ingest.draft_preparation import check_passages, cut, prepare
+from vikingd.ingest.original_draft import as_put
 
 FIELDS = ("title", "abstract", "overview", "content", "passages", "metadata", "vector", "time")
 """The names in an update mask, besides "*"."""
@@ -48,7 +48,7 @@ class Masked:
         """Return the put of a draft; its content is cut here, outside of the write transaction.
 
         Raises:
-            InvalidField: as `prepare.cut`.
+            InvalidField: as `draft_preparation.cut`.
         """
         named = draft.update_mask or ()
         is_cut = "passages" in named and draft.passages is not None

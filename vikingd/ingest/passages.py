@@ -23,11 +23,11 @@ from vikingd.domain.text import (
 )
 from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
 from vikingd.ingest.code.cells import cell_parts, is_notebook, is_output
+from vikingd.ingest.code.code_parts import Part, joined, parts
 from vikingd.ingest.code.components import component_parts, is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
 from vikingd.ingest.code.headings import CODE, defined_names
 from vikingd.ingest.code.parser_process import PASSAGES, Ask, Request, is_parsed, parser_process
-from vikingd.ingest.code.parts import Part, joined, parts
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import Block

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from vikingd.client import Client, Context, NotFound
 from vikingd.client.batches import MAX_COUNT
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 MAX_COPY = 48 << 10
 """The bytes of a JSON text that fits into metadata, where listings have it too."""

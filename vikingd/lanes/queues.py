@@ -1,6 +1,6 @@
 """Queues of calls: bounded, fair between callers, with their own threads.
 
-A call is light (short) or heavy (long), see `vikingd.lanes.weigh`. Each of the two kinds has a
+A call is light (short) or heavy (long), see `vikingd.lanes.call_cost`. Each of the two kinds has a
 queue with threads of its own, a lane. A call consists of functions, its pieces. A heavy call holds
 a slot of its lane until it ends. Its pieces run on threads. After 50 ms a piece pauses, so that the
 piece of another slot can run.

@@ -7,7 +7,7 @@ from collections.abc import Container
 
 from vikingd.client import AsyncClient, ClientError, NotFound
 from vikingd.client import client_errors as errors
-from vikingd.client.unreached import unreachable
+from vikingd.client.unreachable_daemon import unreachable
 from vikingd.domain import uri as uris
 
 _OF_THE_STORE = "Ask the user to look at the daemon's log."

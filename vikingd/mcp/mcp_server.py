@@ -27,7 +27,7 @@ import vikingd
 from vikingd.client import AsyncClient
 from vikingd.domain.errors import shortened
 from vikingd.mcp import resources
-from vikingd.mcp.browsing import list_, read
+from vikingd.mcp.browse_tools import list_, read
 from vikingd.mcp.outline_tool import outline
 from vikingd.mcp.pattern_tools import glob, grep
 from vikingd.mcp.retrieval_tools import building, find, recalling, search

@@ -12,7 +12,7 @@ from pydantic import Field
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient
 from vikingd.domain import uri as uris
 from vikingd.mcp.arguments import MaxTokens, Offset, Target
-from vikingd.mcp.browsing import page_of
+from vikingd.mcp.browse_tools import page_of
 from vikingd.mcp.budget import fill
 from vikingd.mcp.tool_answers import Entry, FoundLine, FoundLines, Listing
 

@@ -11,7 +11,7 @@ from mcp_types import Resource
 
 from vikingd.client import AsyncClient, ClientError, NotFound
 from vikingd.domain import uri as uris
-from vikingd.mcp.browsing import list_
+from vikingd.mcp.browse_tools import list_
 from vikingd.mcp.failures import explained
 from vikingd.mcp.tool import ClientOf
 

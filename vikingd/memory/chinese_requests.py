@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from vikingd.domain.extract import Meant
-from vikingd.domain.traditional import simplified
+from vikingd.domain.traditional_chinese import simplified
 from vikingd.memory.forget_forms import Asked, Patterns
 
 _FORM = Patterns("chinese_requests")

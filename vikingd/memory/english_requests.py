@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from vikingd.domain.extract import Meant
+from vikingd.memory.clause_forms import in_both
 from vikingd.memory.forget_forms import Asked, Patterns
-from vikingd.memory.forms import in_both
 
 _FORM = Patterns("english_requests")
 _POLITE = _FORM.words("POLITE")

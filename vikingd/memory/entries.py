@@ -24,6 +24,7 @@ from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.spoken_text import without_clock
 from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
+from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import MAX_HEADING, Part
 from vikingd.ingest.passages import (
@@ -33,8 +34,7 @@ from vikingd.ingest.passages import (
     MEANING,
     split,
 )
-from vikingd.ingest.prepare import MAX_CONTENT_BYTES
-from vikingd.memory.model import StoredEntry
+from vikingd.memory.memory_types import StoredEntry
 
 _EOL = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")

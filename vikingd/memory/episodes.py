@@ -22,15 +22,15 @@ from vikingd.domain.rights import Caller, Right
 from vikingd.domain.search_query import SearchSession, id_of
 from vikingd.domain.spoken_text import QUOTED, SAID, SPEAKERS, beginning
 from vikingd.domain.text import approximate_tokens, without_invisible
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.passages import MAX_TOKENS, TokenCount, split
-from vikingd.ingest.prepare import prepare
 from vikingd.memory import entries
-from vikingd.memory.change import FileChanged
-from vikingd.memory.model import MemoryFile, Rewritten, is_earlier, laid_out
+from vikingd.memory.contradicted_memories import FileChanged
+from vikingd.memory.memory_file_changes import draft_of
+from vikingd.memory.memory_file_series import Key, Known, Series, is_full
+from vikingd.memory.memory_types import MemoryFile, Rewritten, is_earlier, laid_out
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
-from vikingd.memory.remember import draft_of
 from vikingd.memory.said_dates import with_dates
-from vikingd.memory.series import Key, Known, Series, is_full
 from vikingd.memory.statements import MAX_READ
 from vikingd.memory.unquoted_text import Part, is_private, parts
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from vikingd.domain.extract import MemoryKind
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
-from vikingd.memory import same
-from vikingd.memory.forms import (
+from vikingd.memory import entry_comparison
+from vikingd.memory.clause_forms import (
     DATE,
     DENIED,
     HOLDS,
@@ -219,7 +219,11 @@ def _related(
 
 
 def _folded(text: str, words: Language) -> str:
-    text = same.normalized(words.rewritten("when", text.strip(ENDS))).casefold().strip(ENDS)
+    text = (
+        entry_comparison.normalized(words.rewritten("when", text.strip(ENDS)))
+        .casefold()
+        .strip(ENDS)
+    )
     return words.rewritten("spelling", text).strip("“”\"' 了")
 
 

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from vikingd.context.cut import cut
+from vikingd.context.text_cuts import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, NAMED, NO_CONFIDENCE, ReplyBudget, Stage, size_of
@@ -23,11 +23,11 @@ from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SESSION_ID
 from vikingd.engine import Engine
-from vikingd.ingest.prepare import MIN_TIME
-from vikingd.memory.model import Memory, RecallQuery, RecallResult
+from vikingd.ingest.draft_preparation import MIN_TIME
+from vikingd.memory.known_file_routes import Routes, candidates
+from vikingd.memory.memory_types import Memory, RecallQuery, RecallResult
 from vikingd.memory.named_days import Days, days_of
 from vikingd.memory.numbered_files import number_of
-from vikingd.memory.routes import Routes, candidates
 
 _JOURNAL = re.compile(
     rf"(.*/journal/([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(/session-{SESSION_ID.pattern})?)(?:/[0-9]+)?\.md",

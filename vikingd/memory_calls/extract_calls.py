@@ -21,13 +21,15 @@ from vikingd.domain.extract import (
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SearchSession
 from vikingd.engine import Engine
-from vikingd.memory import places
-from vikingd.memory.change import Changing, Ended
+from vikingd.memory import memory_file_paths
+from vikingd.memory.contradicted_memories import Changing, Ended
 from vikingd.memory.episodes import Recording
-from vikingd.memory.model import Memory, MemoryScope
-from vikingd.memory.routes import Routes
+from vikingd.memory.known_file_routes import Routes
+from vikingd.memory.memory_types import Memory, MemoryScope
 
-TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
+TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {
+    MemoryKind.EVENTS: memory_file_paths.JOURNAL
+}
 """The types of memories by kind, see Remember."""
 
 
@@ -98,11 +100,11 @@ class ExtractFiles:
 
     def journal_at(self, time: int) -> str:
         """Return the journal of the day of a time in microseconds."""
-        return self.journal_of(places.day_of(time, self._query.time_zone))
+        return self.journal_of(memory_file_paths.day_of(time, self._query.time_zone))
 
     def journal_of(self, day: str) -> str:
         """Return the journal of a day."""
-        return self._of_type(places.JOURNAL, day)
+        return self._of_type(memory_file_paths.JOURNAL, day)
 
     def refusal(self, uri: str) -> str:
         """Return the reason why no memory can be written to a file, for people; "" for none."""
@@ -118,7 +120,7 @@ class ExtractFiles:
 
     def _of_type(self, memory_type: str, day: str = "", *, of_agent: bool = False) -> str:
         snapshot, query = self._engine.snapshot, self._query
-        return places.file_for(
+        return memory_file_paths.file_for(
             memory_type,
             query.scope,
             self._routes,

@@ -20,9 +20,9 @@ from vikingd.engine import Engine
 from vikingd.lanes.call_pools import FutureBridge
 from vikingd.lanes.queues import Runner
 from vikingd.memory import entries
-from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_ids
-from vikingd.memory.remember import Forgetting
-from vikingd.memory.spared import spared
+from vikingd.memory.memory_file_changes import Forgetting
+from vikingd.memory.memory_types import Memory, MemoryScope, Salience, StoredEntry, check_ids
+from vikingd.memory.protected_memories import spared
 from vikingd.memory_calls.memory_search import known_of, weights_of
 
 _PART = 64  # files of memories in one transaction, so that other writers have their turn

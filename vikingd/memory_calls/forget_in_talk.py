@@ -20,12 +20,12 @@ from vikingd.domain.search_query import SearchSession, SessionMessage, id_of
 from vikingd.domain.sentences import sentences
 from vikingd.domain.spoken_text import QUOTED, SAID, SPEAKERS, without_speaker
 from vikingd.engine import Engine
-from vikingd.memory import entries, forget_requests, places
-from vikingd.memory.change import Changing
-from vikingd.memory.model import Memory, StoredEntry, is_earlier, memory_type_of
-from vikingd.memory.remember import Forgetting
-from vikingd.memory.series import Rewrite
-from vikingd.memory.spared import kept_unless_named
+from vikingd.memory import entries, forget_requests, memory_file_paths
+from vikingd.memory.contradicted_memories import Changing
+from vikingd.memory.memory_file_changes import Forgetting
+from vikingd.memory.memory_file_series import Rewrite
+from vikingd.memory.memory_types import Memory, StoredEntry, is_earlier, memory_type_of
+from vikingd.memory.protected_memories import kept_unless_named
 from vikingd.memory_calls.extract_calls import ExtractQuery, ToForget
 from vikingd.memory_calls.forget import memory_of
 from vikingd.memory_calls.forget_words import Fit, Text, Topic, groups, notes, says, says_in_all
@@ -37,7 +37,7 @@ DROPPED = "the user asks to forget it"
 """The reason for a proposal that a later request takes back."""
 
 _CHANGE = re.compile(r"(?P<now>.+?) ?[(（](?:Before: |之前：)(?P<before>.+)[)）]", re.DOTALL)
-_EPISODE = re.compile(rf"/{places.JOURNAL}/\d{{4}}-\d\d-\d\d/(?!\d+\.md$)")
+_EPISODE = re.compile(rf"/{memory_file_paths.JOURNAL}/\d{{4}}-\d\d-\d\d/(?!\d+\.md$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Deciding:
                 self._unwritable.append(candidate)
             elif _EPISODE.search(one.uri):
                 self._turns.append(one)
-            elif kind == places.JOURNAL and _CHANGE.fullmatch(said):
+            elif kind == memory_file_paths.JOURNAL and _CHANGE.fullmatch(said):
                 self._changes.append(one)
             else:
                 self._facts.append(candidate)
@@ -297,7 +297,10 @@ class _Deciding:
         """Decide on a request that only turns fit: those of the user count, if there are any."""
         own = [one for one in turns if not one.passage.startswith(SPEAKERS["assistant"])] or turns
         texts = {forget_requests.plain(without_speaker(one.passage)) for one in own}
-        found = [_Candidate(Text(one.passage, one.section, places.JOURNAL), one) for one in turns]
+        found = [
+            _Candidate(Text(one.passage, one.section, memory_file_paths.JOURNAL), one)
+            for one in turns
+        ]
         self._done_or_doubt(request, found, is_one=len(texts) == 1)
 
     def _doubt(self, request: ForgetRequest, found: Sequence[_Candidate], reason: str) -> None:

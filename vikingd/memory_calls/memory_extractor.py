@@ -26,11 +26,11 @@ from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
 from vikingd.lanes.call_pools import Threads
 from vikingd.lanes.queues import Deadline
-from vikingd.memory import entries, episodes, forget_requests, places, statements
-from vikingd.memory.change import Changing, Ended, FileChanged, NoPlace, Noting
-from vikingd.memory.model import Remembered, Rewritten
-from vikingd.memory.routes import Routes
-from vikingd.memory.series import Rewrite, Series
+from vikingd.memory import entries, episodes, forget_requests, memory_file_paths, statements
+from vikingd.memory.contradicted_memories import Changing, Ended, FileChanged, NoPlace, Noting
+from vikingd.memory.known_file_routes import Routes
+from vikingd.memory.memory_file_series import Rewrite, Series
+from vikingd.memory.memory_types import Remembered, Rewritten
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
 from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
 from vikingd.memory_calls.proposer import Proposer
@@ -207,7 +207,7 @@ class MemoryExtractor:
             return
         made = Changing(
             uri,
-            places.title_of(uri),
+            memory_file_paths.title_of(uri),
             text,
             section,
             time,
@@ -222,7 +222,7 @@ class MemoryExtractor:
         query, time = work.query, work.query.time_of([ending.message])
         uri = work.files.of(ending.kind, time)
         if not work.files.refusal(uri):
-            title = places.title_of(uri)
+            title = memory_file_paths.title_of(uri)
             work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
@@ -263,7 +263,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
         found.append((one.uri, one))
         journal = work.files.journal_at(one.time)
         if one.uri != journal and not work.files.refusal(journal):
-            title = places.title_of(journal)
+            title = memory_file_paths.title_of(journal)
             note = Noting(journal, title, one, one.time, query.now, query.scope.caller)
             work.notes.append(note)
             found.append((journal, note))

@@ -42,7 +42,7 @@ from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
 from vikingd.domain.uri import is_within
 from vikingd.engine import Engine
 from vikingd.memory import entries
-from vikingd.memory.model import (
+from vikingd.memory.memory_types import (
     Memory,
     RecallQuery,
     RecallResult,

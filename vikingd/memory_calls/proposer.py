@@ -27,8 +27,8 @@ from vikingd.engine import Engine
 from vikingd.lanes.call_pools import Threads
 from vikingd.lanes.queues import Deadline
 from vikingd.memory import entries
-from vikingd.memory.model import StoredEntry, is_earlier
-from vikingd.memory.series import Key, Known
+from vikingd.memory.memory_file_series import Key, Known
+from vikingd.memory.memory_types import StoredEntry, is_earlier
 from vikingd.memory_calls import evidence
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery
 from vikingd.models.extract.extractor import Extractor

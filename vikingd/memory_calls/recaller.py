@@ -13,8 +13,8 @@ from vikingd.domain.prompt import RecallPath
 from vikingd.engine import Engine
 from vikingd.lanes.call_pools import wait_for_revision
 from vikingd.lanes.queues import Runner
-from vikingd.memory.model import RecallQuery, RecallResult
-from vikingd.memory.routes import Routes
+from vikingd.memory.known_file_routes import Routes
+from vikingd.memory.memory_types import RecallQuery, RecallResult
 from vikingd.memory_calls.direct_recall import DirectRecall, only_read, rest_of
 from vikingd.memory_calls.memory_search import MemorySearch
 from vikingd.memory_calls.used_memories import count_used, named

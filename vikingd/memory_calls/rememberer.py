@@ -10,8 +10,8 @@ from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
 from vikingd.lanes.call_pools import FutureBridge, Threads
 from vikingd.lanes.queues import Deadline
-from vikingd.memory.remember import Remembering
-from vikingd.memory.series import Key, Known, KnownFiles, Rewrite, Series
+from vikingd.memory.memory_file_changes import Remembering
+from vikingd.memory.memory_file_series import Key, Known, KnownFiles, Rewrite, Series
 
 _T = TypeVar("_T")
 

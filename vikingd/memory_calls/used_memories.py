@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from vikingd.context.build import BuiltContext
+from vikingd.context.prompt_context import BuiltContext
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.rights import Caller, Right

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from vikingd.sources.archives import MAX_ARCHIVE
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 from vikingd.sources.host_addresses import HostAddresses
 from vikingd.sources.host_rules import MAX_REDIRECTS, REDIRECTS
 from vikingd.sources.page_addresses import canonical, checked, origin_of

@@ -26,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from vikingd.sources.fetched import Fetched, NotTaken, Origin, SourceFailed
+from vikingd.sources.fetch_result import Fetched, NotTaken, Origin, SourceFailed
 from vikingd.system.regular_files import open_regular
 
 MAX_ARCHIVE = 1 << 30

@@ -17,7 +17,7 @@ from typing import Any
 
 from vikingd.domain.errors import InvalidField
 from vikingd.sources.addresses import Address
-from vikingd.sources.fetched import Fetched, NotTaken, Origin, SourceFailed
+from vikingd.sources.fetch_result import Fetched, NotTaken, Origin, SourceFailed
 from vikingd.sources.git_program import Git, GitFailed
 
 MAX_FILES, MAX_BYTES = 200_000, 2 << 30

@@ -18,7 +18,7 @@ from typing import IO
 from urllib.parse import unquote, urlsplit
 
 from vikingd.sources.addresses import Address
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 
 MAX_SECONDS = 3600.0
 """Limit of one call of git."""

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from vikingd.domain import hidden
 from vikingd.ingest.kind_names import CODE, CONFIGURATION, PROSE
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES
-from vikingd.sources.fetched import Origin
+from vikingd.sources.fetch_result import Origin
 from vikingd.system.regular_files import read_regular
 from vikingd.system.user_cache import put
 

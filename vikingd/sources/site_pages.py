@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from vikingd.sources.fetched import NotTaken
+from vikingd.sources.fetch_result import NotTaken
 from vikingd.sources.page_files import Page, PageFiles
 
 _MOST = 1000  # that are told one by one

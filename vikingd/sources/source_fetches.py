@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from vikingd.domain.errors import InvalidField
 from vikingd.sources.addresses import Address, Kind, check_below
 from vikingd.sources.archives import kept, suffix_of, unpack
-from vikingd.sources.fetched import Fetched, SourceFailed
+from vikingd.sources.fetch_result import Fetched, SourceFailed
 from vikingd.sources.git_checkouts import check_ref, fetch_repository
 from vikingd.sources.site_options import SiteOptions
 from vikingd.sources.source_registry import Record, SourceOptions, discard_unused

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vikingd.sources.fetched import SourceFailed
+from vikingd.sources.fetch_result import SourceFailed
 from vikingd.system import platform
 from vikingd.system.regular_files import descriptor_of, read_regular
 from vikingd.system.user_cache import cache_directory, put

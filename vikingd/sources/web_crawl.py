@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vikingd.sources.fetched import Fetched, NotTaken, SourceFailed
+from vikingd.sources.fetch_result import Fetched, NotTaken, SourceFailed
 from vikingd.sources.host_addresses import HostAddresses
 from vikingd.sources.host_rules import MAX_REDIRECTS, REDIRECTS, HostRules
 from vikingd.sources.page_addresses import Bounds, bounds_below, canonical, checked, origin_of

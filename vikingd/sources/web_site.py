@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vikingd.sources.fetched import Fetched, SourceFailed
+from vikingd.sources.fetch_result import Fetched, SourceFailed
 from vikingd.sources.site_options import SiteOptions
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _PACKAGES = ("httpx", "idna", "lxml", "markdownify", "protego", "trafilatura")
 

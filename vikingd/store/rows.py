@@ -13,7 +13,7 @@ from vikingd.domain.description import Described, Slot
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
-from vikingd.memory.model import MemoryFile, StoredEntry
+from vikingd.memory.memory_types import MemoryFile, StoredEntry
 from vikingd.store.checked_rows import Checked, decoded, read_checked
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, shown, store_damaged

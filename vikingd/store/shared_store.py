@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vikingd.domain.store_changes import Change
 from vikingd.store.history import Point
 from vikingd.store.reads.change_reads import Found
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 
 class News(NamedTuple):

@@ -13,7 +13,7 @@ from vikingd.domain.checksums import CONTENT, CONTEXT, content_checksum, context
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
 from vikingd.store.connection import Connection
-from vikingd.store.reads.empties import EMPTY_DIRECTORY
+from vikingd.store.reads.empty_directories import EMPTY_DIRECTORY
 from vikingd.store.writes.place_checksums import set_revision
 
 CLEAN = "store.clean"

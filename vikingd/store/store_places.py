@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from vikingd.store.copying import Source, Target
+from vikingd.store.store_copy import Source, Target
 
 
 def opened_source(place: str, tenant: str) -> AbstractContextManager[Source]:
@@ -18,10 +18,10 @@ def opened_source(place: str, tenant: str) -> AbstractContextManager[Source]:
         StoreAway, StoreFailed, StoreDamaged: it cannot be read.
     """
     if is_url(place):
-        from vikingd.store.postgres.postgres_copying import postgres_source
+        from vikingd.store.postgres.postgres_copy import postgres_source
 
         return postgres_source(place, tenant)
-    from vikingd.store.sqlite.sqlite_copying import sqlite_source
+    from vikingd.store.sqlite.sqlite_copy import sqlite_source
 
     return sqlite_source(Path(place))
 
@@ -33,10 +33,10 @@ def opened_target(place: str, tenant: str) -> AbstractContextManager[Target]:
         AlreadyExists: there is a store.
     """
     if is_url(place):
-        from vikingd.store.postgres.postgres_copying import postgres_target
+        from vikingd.store.postgres.postgres_copy import postgres_target
 
         return postgres_target(place, tenant)
-    from vikingd.store.sqlite.sqlite_copying import sqlite_target
+    from vikingd.store.sqlite.sqlite_copy import sqlite_target
 
     return sqlite_target(Path(place))
 

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from vikingd.system.walking import walk
+from vikingd.system.directory_walk import walk
 
 _LEVELS = 16  # below the root; what is deeper is behind directories that others cannot enter
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -22,7 +22,7 @@ from opentelemetry.semconv.schemas import Schemas
 
 from vikingd import __version__
 from vikingd.domain.answers import Stage
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 Call = Callable[[Any, Any], Awaitable[Any]]
 

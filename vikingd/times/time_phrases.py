@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy, normalized
-from vikingd.domain.traditional import simplified
+from vikingd.domain.traditional_chinese import simplified
 from vikingd.times import chinese_times, english_times
 from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
 

@@ -15,7 +15,7 @@ from vikingd.domain.errors import InvalidField, Overloaded, VikingError
 from vikingd.lanes.call_pools import CallDeadline
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.admission import Admission, Admitted
-from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
+from vikingd.wire.request_intake import INLINE_BYTES, Intake, parsed
 from vikingd.wire.sessions import KEY, SessionCall, points_of
 from vikingd.wire.status_errors import code_of, status_of
 from vikingd.wire.streams import Streams

@@ -16,7 +16,7 @@ from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.errors import DeadlinePassed, InvalidField
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
-from vikingd.lanes import weigh
+from vikingd.lanes import call_cost
 from vikingd.lanes.call_pools import (
     CallContext,
     CallDeadline,
@@ -29,7 +29,7 @@ from vikingd.pb import contexts_pb2
 from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.messages import pattern_messages as patterns
 from vikingd.wire.messages.put_request import check_vectors_given
-from vikingd.wire.preparing import Preparing
+from vikingd.wire.put_preparation import Preparing
 
 
 class ContextsService:
@@ -135,7 +135,7 @@ class ContextsService:
             reply = response(contexts=page.contexts, next_page_token=page.next_page_token)
             return reply.SerializeToString()
 
-        async with self._threads.queues.runner(deadline, heavy=limit > weigh.PAGE) as run:
+        async with self._threads.queues.runner(deadline, heavy=limit > call_cost.PAGE) as run:
             return await run.away(fill)
 
     async def Glob(self, request: contexts_pb2.GlobRequest, context: CallContext) -> bytes:

@@ -7,9 +7,9 @@ from vikingd.config import Settings
 from vikingd.domain.answers import Stage
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import Engine
-from vikingd.lanes import weigh
+from vikingd.lanes import call_cost
 from vikingd.lanes.call_pools import CallContext, CallDeadline, FutureBridge, Threads, reply_bytes
-from vikingd.memory.model import RecallResult
+from vikingd.memory.memory_types import RecallResult
 from vikingd.memory_calls.extract_calls import ExtractResult
 from vikingd.memory_calls.forget import Forgetter
 from vikingd.memory_calls.memory_extractor import MemoryExtractor
@@ -60,7 +60,7 @@ class MemoriesService:
     async def Recall(self, request: memories_pb2.RecallRequest, context: CallContext) -> bytes:
         """Return the memories that matter now."""
         deadline = CallDeadline(context)
-        async with self._queues.runner(deadline, heavy=weigh.recall(request)) as run:
+        async with self._queues.runner(deadline, heavy=call_cost.recall(request)) as run:
             query, vector = await run.here(
                 messages.recall_query,
                 request,

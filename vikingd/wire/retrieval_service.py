@@ -27,7 +27,7 @@ from vikingd.domain.retrieve_query import Include
 from vikingd.domain.rights import CALLER
 from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
-from vikingd.lanes import weigh
+from vikingd.lanes import call_cost
 from vikingd.lanes.call_pools import (
     CallContext,
     CallDeadline,
@@ -87,7 +87,7 @@ class RetrievalService:
 
     async def Find(self, request: retrieval_pb2.FindRequest, context: CallContext) -> bytes:
         """Return the contexts that match one query."""
-        async with self._runner(context, heavy=weigh.find(request)) as run:
+        async with self._runner(context, heavy=call_cost.find(request)) as run:
             query = await run.here(decode.find_query, request, self._engine.store.dimension)
             plans, embed = await planned_find(self._engine, self._vectors, query, run)
 
@@ -99,7 +99,7 @@ class RetrievalService:
                 reply = await run.away(render, answered(plans, found), self._most_bytes)
             else:
                 quick = partial(find_all, plans)
-                reply = await self._answer(quick, render, run, light=weigh.is_light_find(plans))
+                reply = await self._answer(quick, render, run, light=call_cost.is_light_find(plans))
             self._count("Find", (embed, *reply.stages), reply)
             return reply.data
 
@@ -107,7 +107,7 @@ class RetrievalService:
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
     ) -> bytes:
         """Return the contexts that match each of some queries."""
-        async with self._runner(context, heavy=weigh.batch(request)) as run:
+        async with self._runner(context, heavy=call_cost.batch(request)) as run:
             queries = await run.here(
                 decode.find_queries, request.requests, self._engine.store.dimension
             )
@@ -151,11 +151,11 @@ class RetrievalService:
     async def Search(self, request: retrieval_pb2.SearchRequest, context: CallContext) -> bytes:
         """Return the contexts that a task needs, given its conversation."""
         deadline = CallDeadline(context)
-        async with self._queues.runner(deadline, heavy=weigh.search(request)) as run:
+        async with self._queues.runner(deadline, heavy=call_cost.search(request)) as run:
             query = await run.here(search_messages.query_of, request)
             await run.here(self._searcher.check, query)
         planned = await self._searcher.plan(query, deadline)  # a model does not hold a slot
-        async with self._queues.runner(deadline, heavy=weigh.find(request)) as run:
+        async with self._queues.runner(deadline, heavy=call_cost.find(request)) as run:
             found = await self._searcher.answer(query, planned, run)
             reply = await run.away(
                 search_messages.search_reply,
@@ -177,7 +177,7 @@ class RetrievalService:
     async def Retrieve(self, request: retrieval_pb2.RetrieveRequest, context: CallContext) -> bytes:
         """Return the passages that a strategy finds."""
         store = self._engine.store
-        async with self._runner(context, heavy=weigh.retrieve(request)) as run:
+        async with self._runner(context, heavy=call_cost.retrieve(request)) as run:
             query = await run.here(
                 retrieve_request.query_of, request, store.dimension, self._settings.retrieval
             )
@@ -187,7 +187,7 @@ class RetrievalService:
             def render(found: RetrieveHits, most_bytes: int) -> RetrieveReply:
                 return retrieve_reply(found, planned.embed, self._results, most_bytes, read)
 
-            is_light = weigh.is_light_retrieve(planned.plan) and read is None
+            is_light = call_cost.is_light_retrieve(planned.plan) and read is None
             reply = await self._answer(planned.run, render, run, light=is_light)
         self._metrics.took("Retrieve", (planned.embed, *reply.stages))
         self._metrics.answered(

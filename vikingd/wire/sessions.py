@@ -22,7 +22,7 @@ from vikingd.engine import Engine
 from vikingd.lanes.queues import Deadline, ending_before
 from vikingd.store.history import History, Point
 from vikingd.store.shared_store import SharedStore
-from vikingd.store.writing import WritableStore
+from vikingd.store.store_writes import WritableStore
 
 KEY = "vikingd-point"
 """The name of the metadata of requests and replies."""

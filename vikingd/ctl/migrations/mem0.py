@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from vikingd.client.importing import Item
+from vikingd.client.file_import import Item
 from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Entry
@@ -22,7 +22,7 @@ from vikingd.ingest.files import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries
-from vikingd.memory.model import own_root
+from vikingd.memory.memory_types import own_root
 from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
 from vikingd.system.regular_files import read_regular
 

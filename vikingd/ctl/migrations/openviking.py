@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vikingd.client.importing import Item
+from vikingd.client.file_import import Item
 from vikingd.ctl.migrations import source
 from vikingd.ctl.migrations.workspace import Entry, Place, Server, Unavailable, opened_workspace
 from vikingd.domain import uri as uris
@@ -29,12 +29,12 @@ from vikingd.domain.contexts import Entry as Memory
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.ingest.abstracts import derive_title
+from vikingd.ingest.draft_preparation import is_shared
 from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
-from vikingd.ingest.prepare import is_shared
 
 _ABSTRACT, _OVERVIEW, _RELATIONS = ".abstract.md", ".overview.md", ".relations.json"
 _FIELDS = re.compile(r"\s*<!-- MEMORY_FIELDS\s*(\{.*\})\s*-->\s*\Z", re.DOTALL)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vikingd.client.importing import Item
+from vikingd.client.file_import import Item
 from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
@@ -17,8 +17,8 @@ from vikingd.domain.uri import MAX_LEVELS
 from vikingd.ingest.file_tree import printable
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.jsonl import Tree
+from vikingd.system.directory_walk import walk
 from vikingd.system.regular_files import check_regular
-from vikingd.system.walking import walk
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

@@ -14,17 +14,17 @@ from uuid import UUID
 import grpc
 
 from vikingd.client.client_errors import ClientError
-from vikingd.client.importing import Item
+from vikingd.client.file_import import Item
 from vikingd.ctl.migrations.given_vectors import Vectors
 from vikingd.ctl.migrations.notes import Notes
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
+from vikingd.ingest.draft_preparation import check
 from vikingd.ingest.files import Unreadable, microseconds
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.limits import MAX_EXACT
-from vikingd.ingest.prepare import check
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _FORBIDDEN = re.compile(r"[/%\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORBIDDEN_OR_NOT_ASCII = re.compile(r"[/%\x00-\x1f\x7f-\U0010ffff]")

@@ -18,7 +18,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import MAX_LEVELS, ROOT
 from vikingd.ingest.file_tree import printable
 from vikingd.ingest.files import text_of_file
-from vikingd.system.walking import walk
+from vikingd.system.directory_walk import walk
 
 _SCOPES = ("resources", "user", "agent")
 _ALL = 1_000_000  # entries of one directory in one answer

@@ -40,7 +40,7 @@ from vikingd.index.segment.disk import Base
 from vikingd.index.segment.segment_arrays import Sizes, growing_of
 from vikingd.index.shown_strings import Contents, Names
 from vikingd.index.snapshot import Links, Snapshot
-from vikingd.index.tail.stats import Delta, StatsWriter
+from vikingd.index.tail.subtree_statistics import Delta, StatsWriter
 from vikingd.index.tail.tail_rows import Rows
 from vikingd.index.tail.tail_vectors import TailVectors
 from vikingd.ingest.code.headings import defined_names

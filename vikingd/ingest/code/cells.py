@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from vikingd.ingest.code.code_parts import Part, parts
 from vikingd.ingest.code.grammars import Grammar, grammar_of, language_is_there
 from vikingd.ingest.code.headings import NOTEBOOK
-from vikingd.ingest.code.parts import Part, parts
 from vikingd.ingest.file_syntax import ending
 
 OUTPUT = "text"

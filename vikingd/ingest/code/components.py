@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from vikingd.ingest.code.code_parts import Part, parts
 from vikingd.ingest.code.grammars import Grammar, grammar_of, language_is_there
 from vikingd.ingest.code.headings import SCRIPT
-from vikingd.ingest.code.parts import Part, parts
 from vikingd.ingest.code.syntax_tree import Characters, syntax_trees
 from vikingd.ingest.file_syntax import Syntax, document_format, ending, syntax_of
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
-from vikingd.ingest.prepare import MAX_CONTENT_BYTES, MAX_TIME, MIN_TIME
+from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, MAX_TIME, MIN_TIME
 
 LENGTH = struct.Struct(">I")
 """The form of the length before a reply of the child process."""

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from vikingd.ingest.child_process import start_child
+from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES
 from vikingd.ingest.formats.document import LENGTH, Document, Failed
-from vikingd.ingest.prepare import MAX_CONTENT_BYTES
 
 _MAX_REPLY = 6 * MAX_CONTENT_BYTES + (1 << 20)  # JSON takes at most six bytes for one
 _CHUNK = 1 << 16

@@ -102,7 +102,7 @@ def decode(data: bytes, *, label: str | None = None, assumed: str | None = None)
         raise ValueError(f"{fault}, and no {named.name} either: name another --encoding")
     if _is_damaged_utf8(data):
         raise ValueError(f"{fault}: mend it, or read it with --encoding utf-8")
-    from vikingd.ingest.formats.detection import detected  # its tables take time to load
+    from vikingd.ingest.formats.encoding_detection import detected  # its tables take time to load
 
     if (guess := detected(data)) is None:
         raise ValueError(f"{fault}, and its encoding is not certain: {_REMEDY}")

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import BinaryIO, TypeAlias
 
 from vikingd.ingest.formats.document import Document, Failed
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 Parser: TypeAlias = Callable[[BinaryIO], Document]
 

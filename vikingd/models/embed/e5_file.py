@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.embed_settings import E5_PACKAGE, has_e5
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 HIDDEN = 384
 LAYERS = 12

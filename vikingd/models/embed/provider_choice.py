@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.embed_settings import E5_PACKAGE, PROVIDERS, EmbedSettings, has_e5
 from vikingd.models.embed.provider import EmbedderUnreachable, Provider, Vectors
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.rerank.rerank_settings import BackendSettings
 from vikingd.models.rerank.reranker_protocol import DOUBAO, Reranker, RerankFailed, probability
-from vikingd.system.installing import install_command
+from vikingd.system.install_command import install_command
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000

@@ -18,7 +18,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from vikingd.domain.errors import StoreAway
-from vikingd.store.postgres.listening import Listener, Subscription
+from vikingd.store.postgres.commit_notifications import Listener, Subscription
 from vikingd.store.postgres.postgres_connection import arguments, connect, set_up
 from vikingd.store.postgres.postgres_faults import away, domain_errors, is_away, without_password
 from vikingd.store.postgres.postgres_schema import migrate

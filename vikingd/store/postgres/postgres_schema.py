@@ -17,7 +17,7 @@ from psycopg.rows import TupleRow
 
 from vikingd.domain.checksums import KEY, checksum
 from vikingd.domain.errors import StoreMismatch
-from vikingd.store.adding_checksums import add_checksums
+from vikingd.store.checksum_migration import add_checksums
 from vikingd.store.postgres.postgres_connection import PostgresConnection
 
 _TENANT = (

@@ -15,12 +15,12 @@ from vikingd.domain.tenants import missing
 from vikingd.store.connection import Connection
 from vikingd.store.copies import Backup
 from vikingd.store.history import History, Point, history_of
-from vikingd.store.postgres.listening import Subscription
-from vikingd.store.postgres.postgres_committing import PostgresCommitting
+from vikingd.store.postgres.commit_notifications import Subscription
 from vikingd.store.postgres.postgres_connection import PostgresConnection
 from vikingd.store.postgres.postgres_database import Database
 from vikingd.store.postgres.postgres_faults import domain_errors, to_domain_error
 from vikingd.store.postgres.postgres_tenants import SIZE, SharedTenants
+from vikingd.store.postgres.postgres_transactions import PostgresCommitting
 from vikingd.store.reads import Reads
 from vikingd.store.reads.change_reads import Found
 from vikingd.store.shared_store import News, SharedStore

@@ -6,7 +6,7 @@ import secrets
 
 from vikingd.domain.tenants import missing
 from vikingd.store.history import begin_epoch, history_of
-from vikingd.store.postgres.listening import CHANNEL
+from vikingd.store.postgres.commit_notifications import CHANNEL
 from vikingd.store.postgres.postgres_connection import PostgresConnection
 from vikingd.store.postgres.postgres_database import Database, timeline_of
 from vikingd.store.postgres.postgres_faults import domain_errors

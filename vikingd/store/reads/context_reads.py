@@ -17,7 +17,7 @@ from vikingd.domain.errors import InvalidField, NotFound, TooLarge
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.abstracts import stated_abstract
-from vikingd.ingest.written import as_put
+from vikingd.ingest.original_draft import as_put
 from vikingd.store.connection import Connection, Rows
 from vikingd.store.damage import Damage, raised, shown
 from vikingd.store.reads.store_reads import DatabaseReads

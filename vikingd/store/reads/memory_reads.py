@@ -9,11 +9,11 @@ from operator import itemgetter
 
 from vikingd.domain.contexts import Entry
 from vikingd.domain.uri import subtree_bounds
-from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.memory.series import Key, Series
+from vikingd.memory.memory_file_series import Key, Series
+from vikingd.memory.memory_types import MemoryFile, StoredEntry
+from vikingd.store.memory_series_reads import read_series, series
 from vikingd.store.reads.store_reads import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
-from vikingd.store.series_files import read_series, series
 
 _ENTRIES = """
 SELECT context_id, uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,

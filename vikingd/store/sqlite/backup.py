@@ -20,8 +20,8 @@ from vikingd.domain.backup_file import CHUNK, Label, bad, check_bytes, read_data
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
 from vikingd.store.damage import listed, store_damaged
 from vikingd.store.reads.change_reads import all_damage
+from vikingd.store.sqlite.database_rewrite import SPARE, rewrite, room_for, used
 from vikingd.store.sqlite.directory import hold_lock
-from vikingd.store.sqlite.rewriting import SPARE, rewrite, room_for, used
 from vikingd.store.sqlite.rollback_detection import MARK, adopt_restored
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import integrity_check, quick_check

@@ -12,7 +12,7 @@ from vikingd.domain.errors import InvalidField, NotFound, Stopping, StoreDamaged
 from vikingd.store.connection import Connection
 from vikingd.store.reads import Reads
 from vikingd.store.sqlite.backup import Backup, copy_database
-from vikingd.store.sqlite.rewriting import used
+from vikingd.store.sqlite.database_rewrite import used
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import domain_errors, integrity_check
 from vikingd.store.sqlite.sqlite_schema import connect

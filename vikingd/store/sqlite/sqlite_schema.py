@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import StoreMismatch
-from vikingd.store.adding_checksums import add_checksums
+from vikingd.store.checksum_migration import add_checksums
 from vikingd.store.damage import store_damaged
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.system.regular_files import check_regular
@@ -192,7 +192,7 @@ def connect(
     )
     if not read_only:
         if db.execute("PRAGMA page_count").fetchone() == (0,):  # else it would write
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # see `space`
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # see `idle_maintenance`
         db.execute("PRAGMA secure_delete = ON")  # deleted text is overwritten
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")

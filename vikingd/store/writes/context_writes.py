@@ -24,7 +24,7 @@ from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
 from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.context_reads import read_context
-from vikingd.store.reads.empties import EMPTY_DIRECTORY
+from vikingd.store.reads.empty_directories import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, descriptions, links, memory_file, upserts
 from vikingd.store.writes.description_writes import forget_description, withdraw_above
 from vikingd.store.writes.entry_writes import are_known, holds_memories, write_entries

@@ -12,9 +12,9 @@ from vikingd.domain.description import Description, Slot
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Committed
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
+from vikingd.ingest.draft_preparation import MAX_ABSTRACT_BYTES, MAX_OVERVIEW_BYTES, has_head, head
 from vikingd.ingest.limits import check_text
-from vikingd.ingest.prepare import MAX_ABSTRACT_BYTES, MAX_OVERVIEW_BYTES, has_head, head
-from vikingd.ingest.written import as_put
+from vikingd.ingest.original_draft import as_put
 from vikingd.store.checked_rows import Checked, read_checked
 from vikingd.store.reads.context_reads import read_context
 from vikingd.store.rows import refuse, upserts

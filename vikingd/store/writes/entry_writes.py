@@ -12,7 +12,7 @@ from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared, Text
 from vikingd.domain.store_changes import Upsert
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import StoredEntry
+from vikingd.memory.memory_types import StoredEntry
 from vikingd.store.connection import Connection
 from vikingd.store.writes.transaction import Transaction
 

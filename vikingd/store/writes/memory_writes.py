@@ -12,11 +12,11 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import Rewritten, check_ids
-from vikingd.memory.series import Rewrite
+from vikingd.memory.memory_file_series import Rewrite
+from vikingd.memory.memory_types import Rewritten, check_ids
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage
-from vikingd.store.series_files import series
+from vikingd.store.memory_series_reads import series
 from vikingd.store.writes.context_writes import write
 from vikingd.store.writes.entry_writes import change_entries
 from vikingd.store.writes.subtrees import delete

@@ -10,7 +10,7 @@ from vikingd.domain.store_changes import Committed, Remove
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage
-from vikingd.store.reads.empties import EMPTY_DIRECTORY, IS_EMPTY
+from vikingd.store.reads.empty_directories import EMPTY_DIRECTORY, IS_EMPTY
 from vikingd.store.rows import links, refuse, upserts
 from vikingd.store.writes.context_writes import make_directory
 from vikingd.store.writes.description_writes import withdraw_above

@@ -8,7 +8,7 @@ from collections.abc import Sequence, Sized
 from vikingd.answer.context_sources import ItemRef, Sources
 from vikingd.config_sections import Context as Defaults
 from vikingd.context import tokenizers
-from vikingd.context.build import BuiltContext, Plan
+from vikingd.context.prompt_context import BuiltContext, Plan
 from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import (

@@ -7,8 +7,8 @@ import time
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import MAX_MEMORIES
 from vikingd.domain.rights import Caller
-from vikingd.memory import places
-from vikingd.memory.model import EARLIER, Remembered
+from vikingd.memory import memory_file_paths
+from vikingd.memory.memory_types import EARLIER, Remembered
 from vikingd.memory_calls.extract_calls import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
@@ -34,11 +34,11 @@ def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQue
     given = decode.given(request, "time", decode.microseconds)
     said = now if given is None else given
     zone = memories.time_zone(request.time_zone)
-    places.day_of(said, zone)  # each memory may go to the journal of its day
+    memory_file_paths.day_of(said, zone)  # each memory may go to the journal of its day
     for i, message in enumerate(session.messages):
         if message.time is not None:
             try:
-                places.day_of(message.time, zone)
+                memory_file_paths.day_of(message.time, zone)
             except InvalidField as error:
                 raise error.below(f"session.messages[{i}]") from None
     scope = memories.one_scope(request.scope, caller)

@@ -25,8 +25,10 @@ from vikingd.domain.rights import Caller, Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
 from vikingd.ingest.file_syntax import Syntax, syntax_of
-from vikingd.memory import entries, places
-from vikingd.memory.model import (
+from vikingd.memory import entries, memory_file_paths
+from vikingd.memory.known_file_routes import Routes
+from vikingd.memory.memory_file_changes import Outcome, Remembering
+from vikingd.memory.memory_types import (
     RELEVANCE,
     WEIGHT_TOLERANCE,
     Memory,
@@ -36,8 +38,6 @@ from vikingd.memory.model import (
     Salience,
     project_root,
 )
-from vikingd.memory.remember import Outcome, Remembering
-from vikingd.memory.routes import Routes
 from vikingd.memory_calls.forget import Chosen, ForgetQuery
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
@@ -140,10 +140,10 @@ def remembering(
         if not _TYPE.fullmatch(kind):
             raise InvalidField("memory_type", f"is {kind!r}, a name like preferences is needed")
         scope = one_scope(request.scope, caller)
-        uri = file_of(kind, scope, engine, routes, lambda: places.day_of(said, zone))
+        uri = file_of(kind, scope, engine, routes, lambda: memory_file_paths.day_of(said, zone))
     caller.check(Right.WRITE, uri)
     pinned = request.pinned if request.HasField("pinned") else None
-    title, exact = places.title_of(uri), request.exact
+    title, exact = memory_file_paths.title_of(uri), request.exact
     return Remembering(uri, title, text, section, said, now, caller, pinned, exact=exact)
 
 
@@ -284,7 +284,7 @@ def now_of(request: memories_pb2.RecallRequest | memories_pb2.ForgetRequest) -> 
     micros = decode.given(request, "now", decode.microseconds)
     if micros is None:
         return time.time_ns() // 1000
-    if not places.MIN_NOW <= micros < places.MAX_NOW:
+    if not memory_file_paths.MIN_NOW <= micros < memory_file_paths.MAX_NOW:
         raise InvalidField("now", "must lie in the years 2 to 9998")
     return micros
 
@@ -306,9 +306,9 @@ def file_of(
     *,
     of_agent: bool = False,
 ) -> str:
-    """Return the file of a kind of memories, see `places.file_for`."""
+    """Return the file of a kind of memories, see `memory_file_paths.file_for`."""
     snapshot = engine.snapshot
-    return places.file_for(
+    return memory_file_paths.file_for(
         kind,
         scope,
         routes,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest import prepare
+from vikingd.ingest import draft_preparation
 from vikingd.ingest.masks import fields_of
 from vikingd.pb import contexts_pb2
 from vikingd.wire.messages.decode import (
@@ -118,7 +118,7 @@ def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], byte
         update_mask=given(context, "update_mask", lambda mask, name: fields_of(mask.paths, name)),
         expected_revision=expected_revision(context),
     )
-    return prepare.check(draft)
+    return draft_preparation.check(draft)
 
 
 def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:

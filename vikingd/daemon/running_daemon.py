@@ -1,0 +1,489 @@
+"""The running daemon: engine, services and health, from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from vikingd import __version__
+from vikingd.access.gate import Gate
+from vikingd.access.keys import KeyStore
+from vikingd.answer.search_answer import Models
+from vikingd.config import ConfigError, Settings, usable
+from vikingd.context import tokenizers
+from vikingd.daemon import kernel_warm_up
+from vikingd.daemon.gateway_process import GatewayProcess, way_to_the_page
+from vikingd.daemon.grpc_certificates import GrpcCertificates
+from vikingd.daemon.health import SERVICES, Health
+from vikingd.daemon.idle_stop import IdleStop
+from vikingd.daemon.open_tenants import Collector, Tenants
+from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.tenant_directories import TENANTS
+from vikingd.domain.daemon_addresses import Address, parse
+from vikingd.domain.errors import VikingError
+from vikingd.domain.rights import DEFAULT_TENANT
+from vikingd.engine import Engine, EngineSettings, Shared
+from vikingd.lanes.call_pools import Threads
+from vikingd.models.extract.extractor import Extractor
+from vikingd.models.intent.planner import Planner
+from vikingd.models.rerank.reranker_protocol import RerankFailed
+from vikingd.models.rerank.rerankers import Rerankers
+from vikingd.pb import (
+    access_pb2_grpc,
+    admin_pb2_grpc,
+    contexts_pb2_grpc,
+    memories_pb2_grpc,
+    retrieval_pb2_grpc,
+)
+from vikingd.system import descriptors
+from vikingd.system.install_command import install_command
+from vikingd.system.platform import raise_file_limit
+from vikingd.system.private_files import keep_new_files_private, keep_private
+from vikingd.system.standard_streams import ends_by_hangup, say
+from vikingd.telemetry.metrics import Metrics
+from vikingd.telemetry.scrape import Endpoint
+from vikingd.wire.access_service import AccessService
+from vikingd.wire.admin_service import AdminService
+from vikingd.wire.admission import Admission
+from vikingd.wire.boundary import Boundary
+from vikingd.wire.contexts_service import ContextsService
+from vikingd.wire.memories_service import MemoriesService
+from vikingd.wire.put_preparation import Preparing
+from vikingd.wire.retrieval_service import RetrievalService
+
+if TYPE_CHECKING:
+    from vikingd.telemetry.tracing import Tracing
+
+_GRACE = 5.0  # seconds for running calls when the daemon stops
+_LAST_RESORT = 9.0  # seconds after which a stop ends the process; the store survives that
+_FLUSH = 2.0  # seconds for the export of the last spans; with _GRACE below _LAST_RESORT
+_DESCRIPTORS_INTERVAL = 5.0
+_USES_INTERVAL = 30.0
+_LOADS_AFTER = 1.0  # seconds without a call
+# Limits of one connection; clients connect again by themselves.
+_STREAMS = 1000  # calls in flight
+_IDLE_MS = 15 * 60_000
+_AGE_MS = 6 * 3_600_000
+_AGE_GRACE_MS = 60_000
+# With TLS connections end sooner: they keep the certificates of their handshake. The grace is for
+# calls that run; new ones take a new connection.
+_TLS_AGE_MS = 10 * 60_000
+_TLS_AGE_GRACE_MS = 3_600_000
+_HANDSHAKE_MS = 20_000
+_SWITCH_INTERVAL = 0.0005  # seconds; with Python's 5 ms a find waits so long for a busy thread
+_GC_THRESHOLDS = (50_000, 20, 100)
+
+_log = structlog.stdlib.get_logger("vikingd")
+
+
+def run(
+    settings: Settings,
+    *,
+    reembed: bool = False,
+    reader: bool = False,
+    accept_loss: bool = False,
+    accept_older_keys: bool = False,
+    gateway: bool = False,
+) -> int:
+    """Serve until SIGTERM, SIGHUP or Ctrl-C; return the exit code of the process.
+
+    With `gateway` a child process serves the address of the gateway.
+
+    Threads of cancelled calls may still run afterwards. The garbage collector, which the caller has
+    disabled, starts with the server.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+        VikingError, OSError: the store or an address cannot be used.
+    """
+    # A truncated file that is mapped ends the process with SIGBUS; this prints a traceback.
+    faulthandler.enable()
+    keep_new_files_private()
+    if not reader:
+        for warning in keep_private(settings.path, leave=TENANTS):
+            _log.warning("private files", warning=warning)
+    files = raise_file_limit()
+    addresses = _addresses(settings, reader)
+    tracing = _open_tracing() if settings.tracing else None
+    metrics = Metrics(tracing.record if tracing else None)
+    for address in addresses:
+        check_address(address, settings.path)
+    tls = settings.tls
+    with usable("tls"):
+        certificates = (
+            GrpcCertificates(tls.certificate, tls.key, tls.client_ca)
+            if any(a.tls for a in addresses)
+            else None
+        )
+    scrape = _expose(metrics, settings)
+    http = GatewayProcess(settings) if gateway else None
+    _end_at_once_while_loading()
+    models = _open_models(settings, metrics)
+    _open_tokenizers(settings)
+    kernel_warm_up.compile_kernels(_log.info)
+    kernel_warm_up.load_find()
+    kernel_warm_up.load_modules()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    writer = settings.writer_listen
+    engine_settings = EngineSettings(
+        path=settings.path,
+        store=settings.store,
+        embedding=settings.embedding,
+        describer=settings.describer,
+        index=settings.index,
+        exhaustive_texts=settings.find.exhaustive_texts,
+        reembed=reembed,
+        accept_loss=accept_loss,
+        reader=reader,
+        writer_address="" if writer.endswith(":0") else writer,
+    )
+    endpoint = None if reader else settings.describer.endpoint(settings.planner)
+    shared = Shared(settings.embedding, metrics, settings.store, endpoint)
+    # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
+    keys = None if reader else _open_keys(settings, shared, accept_older_keys)
+    limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
+    engine = Engine(engine_settings, _log.info, shared, limit)
+    keys = keys or KeyStore(settings.path)
+    gc.freeze()  # loaded modules stay: collections need not look at them
+    gc.set_threshold(*_GC_THRESHOLDS)
+    gc.enable()
+    parts = _Parts(
+        engine, keys, shared, settings, metrics, scrape, tracing, models, certificates, http
+    )
+    asyncio.run(_serve(parts, addresses, files))
+    if engine.is_lost:
+        role = "reader" if reader else "daemon"
+        print(f"vikingd: the {role} ends: {engine.failure()}", file=sys.stderr, flush=True)
+    return int(engine.is_lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts of a daemon that its services share."""
+
+    engine: Engine  # of the default tenant
+    keys: KeyStore
+    shared: Shared
+    settings: Settings
+    metrics: Metrics
+    scrape: Endpoint | None
+    tracing: Tracing | None
+    models: Models
+    certificates: GrpcCertificates | None
+    gateway: GatewayProcess | None
+
+
+async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> None:
+    """Start the server, wait for a signal, and stop.
+
+    `files` is the limit of open file descriptors.
+    """
+    engine, keys, path = parts.engine, parts.keys, parts.settings.path
+    threads = Threads(engine.settings.embedding.query_threads)
+    parts.metrics.follow_queues(threads.queues.figures)
+    preparing = Preparing(threads)
+    services = _services(parts, threads, preparing, engine)
+    tenants = Tenants(
+        engine,
+        services.handlers,
+        parts.shared,
+        parts.settings.tenants,
+        lambda opened: _services(parts, threads, preparing, opened).handlers,
+        keys.embedding_limit,
+    )
+    settings = parts.settings
+    if not engine.settings.reader:
+        for name in await asyncio.to_thread(tenants.interrupted):  # before their files are gone
+            await asyncio.to_thread(keys.forget_tenant, name)
+    access: Any = AccessService(keys, tenants, threads)
+    access_pb2_grpc.add_AccessServicer_to_server(access, cast("grpc.aio.Server", services))
+    gate = Gate(
+        keys,
+        allow_local=settings.allow_local,
+        trust_network=settings.trust_network,
+        certificates=bool(settings.tls.client_ca),
+    )
+    boundary = Boundary(Admission(keys, gate, tenants), parts.metrics, parts.tracing)
+    state = Health(engine)
+    certificates = parts.certificates
+    server = grpc.aio.server(
+        interceptors=(boundary,),
+        options=_options(
+            parts.settings.limits.max_message_bytes,
+            descriptors.connections(files, parts.settings.tenants.most_open),
+            tls=certificates is not None,
+        ),
+    )
+    services.add_to(server)
+    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
+    reflection.enable_server_reflection(
+        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+    )
+    for address in addresses:
+        check_address(address, path)
+    bound = [bind(server, address, path, certificates) for address in addresses]
+
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    await state.refresh()
+    await tenants.start()
+    await server.start()
+    watches = [
+        asyncio.create_task(state.watch(stop)),
+        asyncio.create_task(_watch_descriptors()),
+        asyncio.create_task(_write_uses(keys)),
+    ]
+    if certificates is not None:
+        watches.append(asyncio.create_task(certificates.watch()))
+    if parts.scrape is not None:
+        parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
+    if parts.gateway is None:
+        _log.info("no browser page", way=way_to_the_page())
+    for address in bound:
+        say(f"vikingd {__version__} serving on {address}")
+    if parts.gateway is not None:
+        parts.gateway.start(bound)
+    loading = threading.Thread(target=load_rest, daemon=True)
+    watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
+    if settings.stop_when_idle:
+        idle = IdleStop(settings.stop_when_idle, bound, boundary, tenants)
+        watches.append(asyncio.create_task(idle.watch(stop)))
+    await stop.wait()
+
+    _log.info("stopping", grace_s=_GRACE)
+    threading.Timer(_LAST_RESORT, _end_now, (int(engine.is_lost),)).start()
+    for watch in watches:
+        watch.cancel()
+    await state.servicer.enter_graceful_shutdown()
+    # Beside each other: requests of the gateway are calls that run.
+    ending = [parts.gateway.stop()] if parts.gateway is not None else []
+    if not boundary.refuses_calls:
+        await boundary.take_in()
+        ending.append(_end_calls(server, boundary))
+    await asyncio.gather(*ending)
+    await parts.models.close()
+    threads.shutdown()
+    boundary.close()
+    if parts.scrape is not None:
+        await asyncio.to_thread(parts.scrape.close)  # before the engine, which it reads
+    # Before the engines, which wait for their part of it.
+    await asyncio.to_thread(parts.shared.stop)
+    closing = [tenants.stop(), asyncio.to_thread(engine.close)]
+    if loading.is_alive():  # an interrupted load would leave a directory behind
+        closing.append(asyncio.to_thread(loading.join))
+    if parts.tracing is not None:
+        closing.append(asyncio.to_thread(parts.tracing.close, _FLUSH))
+    await asyncio.gather(*closing)
+    await asyncio.to_thread(keys.close)
+    await asyncio.to_thread(parts.shared.close)
+    _log.info("stopped")
+    if boundary.refuses_calls:
+        # gRPC's stop would cancel a call that arrives now. Its client repeats it if the process
+        # has ended, but no cancelled call.
+        os._exit(0)
+
+
+async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
+    """Stop the server after the calls in flight, and without a wait for streams nobody reads."""
+    stopping = asyncio.create_task(server.stop(_GRACE))
+    if await boundary.end_streams():
+        await server.stop(None)
+    await stopping
+
+
+def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[str, int], ...]:
+    """Return gRPC's options for requests of `message_bytes` and so many connections."""
+    return (
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Probing widens the windows of all streams to several MB, which callers without a key could
+        # fill. Without it gRPC widens the window of a request that it receives, which is as fast.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.so_reuseport", 1),  # writer and readers of a store share a port
+        ("grpc.max_allowed_incoming_connections", connections),
+        ("grpc.max_concurrent_streams", _STREAMS),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
+        ("grpc.max_connection_age_ms", _TLS_AGE_MS if tls else _AGE_MS),
+        ("grpc.max_connection_age_grace_ms", _TLS_AGE_GRACE_MS if tls else _AGE_GRACE_MS),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ("grpc.http2.max_ping_strikes", 2),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    )
+
+
+def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Engine) -> Collector:
+    """Return the handlers of the services of a tenant's engine."""
+    settings, metrics, collector = parts.settings, parts.metrics, Collector()
+    server = cast("grpc.aio.Server", collector)
+    extractor = Extractor(parts.models.planner.model)
+    # A handler returns its reply as a message or as bytes, see `Boundary`; the stubs know messages.
+    services: tuple[tuple[Callable[[Any, grpc.aio.Server], None], object], ...] = (
+        (
+            retrieval_pb2_grpc.add_RetrievalServicer_to_server,
+            RetrievalService(engine, threads, metrics, settings, parts.models),
+        ),
+        (
+            contexts_pb2_grpc.add_ContextsServicer_to_server,
+            ContextsService(engine, threads, preparing),
+        ),
+        (
+            memories_pb2_grpc.add_MemoriesServicer_to_server,
+            MemoriesService(engine, threads, metrics, settings, extractor),
+        ),
+        (admin_pb2_grpc.add_AdminServicer_to_server, AdminService(engine, threads, metrics)),
+    )
+    for add, service in services:
+        add(service, server)
+    return collector
+
+
+def _open_keys(settings: Settings, shared: Shared, accept_older: bool) -> KeyStore:
+    """Return the keys of this data directory, or those of all nodes."""
+    if shared.database is None:
+        return KeyStore(settings.path, accept_older=accept_older)
+    from vikingd.access.shared_keys import SharedKeys
+    from vikingd.store.postgres.postgres_key_tables import AccessTables
+
+    return SharedKeys(settings.path, AccessTables(shared.database))
+
+
+def load_rest() -> None:
+    """Load the kernels of other calls than Find, and the tokenizer of a recall."""
+    try:
+        kernel_warm_up.take_through()
+    except (OSError, VikingError) as error:  # for example, no disk space for a small index
+        _log.warning("kernels are loaded at their first use", reason=str(error))
+    tokenizers.open_tokenizer(tokenizers.DEFAULT)  # its vocabulary takes longer than the start
+
+
+async def _start_when_idle(thread: threading.Thread, boundary: Boundary) -> None:
+    """Start a thread after some time without a call, so that the first calls wait for no load."""
+    arrived = -1
+    while arrived != boundary.arrived:
+        arrived = boundary.arrived
+        await asyncio.sleep(_LOADS_AFTER)
+    thread.start()
+
+
+async def _watch_descriptors() -> None:
+    """Warn when few file descriptors are left, once each time they run short."""
+    known = None
+    while True:
+        shortage = descriptors.shortage()
+        if shortage and not known:
+            _log.warning("file descriptors", warning=shortage)
+        known = shortage
+        await asyncio.sleep(_DESCRIPTORS_INTERVAL)
+
+
+async def _write_uses(keys: KeyStore) -> None:
+    """Write the times at which keys were last used, until cancelled."""
+    while True:
+        await asyncio.sleep(_USES_INTERVAL)
+        await asyncio.to_thread(keys.write_uses)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(1)  # the second signal ends the process at once
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    if ends_by_hangup():
+        # A shell and the terminal may both send it, so it may come twice.
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
+
+
+def _end_at_once_while_loading() -> None:
+    """End the process at a signal: nothing is served yet, and the store survives a sudden end."""
+
+    def end(*_: Any) -> None:
+        os._exit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends_by_hangup() else ())):
+        signal.signal(number, end)
+
+
+def _end_now(code: int) -> None:
+    _log.warning("stopping takes too long; the process ends now")
+    os._exit(code)
+
+
+def _open_tracing() -> Tracing:
+    """Return the maker of spans; only this function loads its packages."""
+    try:
+        from vikingd.telemetry.tracing import Tracing
+    except ImportError as error:
+        raise ConfigError(
+            f"tracing: {error.name} is not installed; install it with: {install_command('otel')}"
+        ) from None
+    try:
+        return Tracing()
+    except ValueError as error:
+        raise ConfigError(f"tracing: {error} (from OTEL_* in the environment)") from None
+
+
+def _open_models(settings: Settings, metrics: Metrics) -> Models:
+    """Return the planner and the rerankers; opening them makes no call."""
+    planned = partial(metrics.model_called, "planner", settings.planner.model)
+    reranked = partial(metrics.model_called, "reranker")
+    try:
+        return Models(
+            Planner(settings.planner, planned), Rerankers(settings.rerank.backends, reranked)
+        )
+    except RerankFailed as error:
+        raise ConfigError(f"rerank: {error}") from None
+
+
+def _open_tokenizers(settings: Settings) -> None:
+    """Open the tokenizers of the configuration, so that no request has to."""
+    try:
+        tokenizers.configure(settings.context.tokenizers)
+    except ValueError as error:
+        raise ConfigError(f"context.tokenizers.{error}") from None
+
+
+def _expose(metrics: Metrics, settings: Settings) -> Endpoint | None:
+    """Serve the metrics; return None if they have no address."""
+    if not settings.metrics_listen:
+        return None
+    address = parse(settings.metrics_listen)
+    try:
+        endpoint = metrics.listen(address.host, address.port, settings.metrics_token)
+    except OSError as error:
+        raise OSError(
+            f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}"
+        ) from None
+    url = f"http://{Address(address.host, endpoint.port)}/metrics"
+    _log.info("serving metrics", url=url)
+    return endpoint
+
+
+def _addresses(settings: Settings, reader: bool) -> list[Address]:
+    own = [] if reader or not settings.writer_listen else [settings.writer_listen]
+    addresses = [parse(text) for text in (*settings.listen, *own)]
+    for address in addresses:
+        if not (address.tls or address.is_local):
+            _log.warning("plain TCP: the network sees keys and contexts", address=str(address))
+    return addresses
