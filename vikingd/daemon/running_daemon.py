@@ -74,6 +74,7 @@ _FLUSH = 2.0  # seconds for the export of the last spans; with _GRACE below _LAS
 _DESCRIPTORS_INTERVAL = 5.0
 _USES_INTERVAL = 30.0
 _LOADS_AFTER = 1.0  # seconds without a call
+_LOADS_AT_LATEST = 60.0  # seconds after the start
 # Limits of one connection; clients connect again by themselves.
 _STREAMS = 1000  # calls in flight
 _IDLE_MS = 15 * 60_000
@@ -374,11 +375,14 @@ def load_rest() -> None:
 
 
 async def _start_when_idle(thread: threading.Thread, boundary: Boundary) -> None:
-    """Start a thread after some time without a call, so that the first calls wait for no load."""
-    arrived = -1
-    while arrived != boundary.arrived:
-        arrived = boundary.arrived
-        await asyncio.sleep(_LOADS_AFTER)
+    """Start a thread when no call has run for a second, so that calls do not wait for its work.
+
+    Under calls without a pause, or beside a stream, it starts at _LOADS_AT_LATEST.
+    """
+    clock = asyncio.get_running_loop().time
+    latest = clock() + _LOADS_AT_LATEST
+    while (left := _LOADS_AFTER - boundary.idle_seconds()) > 0 and clock() < latest:
+        await asyncio.sleep(left)
     thread.start()
 
 

@@ -66,6 +66,8 @@ _COUNTED = {
     ARABIC: lazy("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]+"),
 }
 _ASCII_LETTER = re.compile("[A-Za-z]")
+_ASCII_LETTERS = re.compile("[A-Za-z]+")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]+")
 _WIDE_BREAK = lazy(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
@@ -133,10 +135,14 @@ def script_of(text: str) -> int:
 
 
 def _script_counts(text: str) -> dict[int, int]:
-    letters = _in_runs(_LETTERS, text)
+    # ASCII letters are most of many texts: they are counted first, for speed.
+    ascii_letters = _in_runs(_ASCII_LETTERS, text)
+    others = "".join(_BEYOND_ASCII.findall(text))
+    letters = ascii_letters + _in_runs(_LETTERS, others)
     counts: dict[int, int] = {}
     for script, pattern in _COUNTED.items():
-        if found := _in_runs(pattern, text):
+        found = _in_runs(pattern, others) + (ascii_letters if script == LATIN else 0)
+        if found:
             counts[script] = found * _WEIGHT.get(script, 1)
             letters -= found
     if letters > 0:

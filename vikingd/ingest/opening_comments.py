@@ -39,6 +39,7 @@ _GENERATED = re.compile(
     r"|\bdo not (?:edit|modify) (?:it|this file|(?:the \w+ )?(?:by hand|manually|directly))\b"
     r"|^the version of the openapi document|^may contain unused imports"
 )
+_SPACE = re.compile(r"\s*")
 _ADDRESS = re.compile(r"\S*://\S*")
 _TAGS = re.compile(
     r"\s[@\\](?:author|see|since|version|module|license|param|returns?|type|example)\b.*"
@@ -75,10 +76,23 @@ def _opening(text: str, mark: str, position: int = 0) -> Iterator[re.Match[str]]
         position = found.end()
 
 
+def _before_code(text: str, mark: str) -> str:
+    """Return the text before the first line of code. Lines for tools are not code."""
+    position = 0
+    while True:
+        *_, position = position, *(one.end() for one in _opening(text, mark, position))
+        after = _SPACE.match(text, position)
+        line = _FOR_TOOLS.match(text, text.rfind("\n", 0, after.end() if after else 0) + 1)
+        if line is None:
+            return text[:position]
+        position = line.end()
+
+
 def _comments(text: str, mark: str) -> Iterator[str]:
     """Yield the paragraphs of the comments before the first line of code."""
     text = text.lstrip("\ufeff").replace("\r\n", "\n")
-    text = _FOR_TOOLS.sub("", _PRAGMA.sub("", text) if "{-#" in text else text)
+    text = _before_code(_PRAGMA.sub("", text) if "{-#" in text else text, mark)
+    text = _FOR_TOOLS.sub("", text)
     for found in _opening(text, mark):
         body = next(group for group in found.groups() if group is not None)
         for paragraph in paragraphs(_DECORATION.sub("", body)):

@@ -220,6 +220,8 @@ def _text(node: Node | None) -> str:
 
 def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the path before a name, and the name; both without type arguments."""
+    if text.isidentifier() and text != "operator":
+        return (), (text[:_MAX_NAME],)
     operator = _OPERATOR.search(text)
     before = text[: operator.start()] if operator else text.strip(" &*'\"`")
     if not before[:1].isalpha() and before[:1] not in "_$~#":

@@ -136,7 +136,9 @@ def _definitions_of(data: bytes, grammar: Grammar) -> list[Symbol] | None:
             starts = [0, *(line.end() for line in _NEWLINE.finditer(piece))]
             for one in _symbols(root, grammar, piece, starts, (), 0):
                 lines = one.first_line + before, one.last_line + before
-                found.append(one._replace(first_line=lines[0], last_line=lines[1]))
+                found.append(
+                    one._replace(first_line=lines[0], last_line=lines[1]) if before else one
+                )
         before += piece.count(b"\n")
     return found
 
