@@ -62,7 +62,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Begin to compile the kernels while the workers collect the tests."""
     config = session.config
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", 0):
-        code = "from vikingd.daemon import warm; warm.compile_kernels(print)"
+        code = "from vikingd.daemon import kernel_warm_up as warm; warm.compile_kernels(print)"
         _compiling.append(subprocess.Popen([sys.executable, "-c", code]))
 
 

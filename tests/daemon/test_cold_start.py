@@ -21,7 +21,7 @@ from tests.commands import serve
 from vikingd.client import Client, Draft
 from vikingd.daemon import kernel_warm_up
 
-SCAN = "from vikingd.daemon import warm; warm._scan(); print(warm._jit.why_not_kept())"
+SCAN = "from vikingd.daemon.kernel_warm_up import _jit, _scan; _scan(); print(_jit.why_not_kept())"
 """A program that compiles one small kernel and prints why the kernel is not cached."""
 
 

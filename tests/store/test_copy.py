@@ -135,11 +135,11 @@ def test_a_killed_copy_leaves_nothing(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
         fill(store, 2)
     code = (
-        "import os, signal; from vikingd.store import copying, store_places; "
+        "import os, signal; from vikingd.store import store_copy, store_places; "
         "kill = lambda _: os.kill(os.getpid(), signal.SIGKILL); "
         f"one = store_places.opened_source({str(tmp_path / 'a')!r}, 'default'); "
         f"made = store_places.opened_target({str(tmp_path / 'b')!r}, 'default'); "
-        "copying.copy(one.__enter__(), made.__enter__(), kill)"
+        "store_copy.copy(one.__enter__(), made.__enter__(), kill)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -232,11 +232,11 @@ def test_whatever_ends_a_compaction_is_shown(
 FATAL = """
 import sys
 from vikingd.engine import Engine
-from vikingd.store import writing
+from vikingd.store import store_writes
 errors = [SystemExit(3), StopIteration(), type("Panic", (BaseException,), {})()]
 def delete(*_):
     raise errors.pop()
-writing.delete = delete
+store_writes.delete = delete
 Engine.stats = lambda _: sys.exit(3)
 """
 
