@@ -252,7 +252,7 @@ DEEP: dict[str, str] = {
     "TEST_SEED=8 TEST_CHANGES=3000 pytest -m deep tests/client/test_watch_random.py": (
         "TEST_SEED=8 TEST_CHANGES=60 pytest -m deep tests/client/test_watch_random.py"
     ),
-    f"TEST_OPERATIONS=25000 {_RANDOM}": f"TEST_OPERATIONS=400 {_RANDOM}",
+    f"TEST_OPERATIONS=10000 {_RANDOM}": f"TEST_OPERATIONS=400 {_RANDOM}",
     ".ci/coverage": "{} -n0 tests/project/test_programs.py",
     "python -m tests.chaos --minutes 60 --seed 7": "{} --minutes .05 --steps 1 --vaults 1",
     "python -m tests.chaos --minutes 10 --only kills --seed 7": "{} --steps 1",
