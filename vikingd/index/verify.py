@@ -1,4 +1,4 @@
-"""Compares an index with its store, row by row."""
+"""A comparison of an index with its store, row by row."""
 
 from __future__ import annotations
 

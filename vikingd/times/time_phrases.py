@@ -1,8 +1,8 @@
-"""Phrases of time in a question, and the days that they mean.
+"""Phrases of time in a question, such as "last week", and the days that they mean.
 
-A phrase counts where it stands as time. A title in quotes, a name in capitals, a habit ("every
-Tuesday"), a quantity ("three days by car") and a word such as "recently" name no day. Of several
-sentences those that ask count alone.
+These phrases are ignored: a title in quotes, a name in capitals, a habit ("every Tuesday"), a
+quantity ("three days by car") and a word such as "recently". If some sentences ask, only their
+phrases count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A phrase of time in a text and the days that it means, from the first to the last."""
+    """A phrase of time in a text: its place and words, and the first and last day it means."""
 
     start: int  # in characters of the text
     end: int
@@ -80,7 +80,7 @@ _WEEKENDS = ("weekend", "周末")
 
 
 def _slashed(match: re.Match[str], calendar: Calendar) -> Days | None:
-    """Return the day of two numbers, such as 26/11/2026; None if each may be the month."""
+    """Return the day of numbers such as 26/11/2026; None if both may be the month, as in 5/6."""
     month, day = sorted((int(match["one"]), int(match["two"])))
     if month != day <= _MONTHS:
         return None
@@ -130,11 +130,13 @@ _RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
 def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[Span, ...]:
     """Return the phrases of time in a question, in the order of the text.
 
-    A date without a year, and a weekday alone, is the nearest one in the past, or to come where the
-    sentence speaks of what is to come. A phrase outside the calendar is left out.
+    A date without a year, or a weekday alone, means the nearest one in the past, or in the future
+    if the sentence is about the future. A phrase outside the calendar is left out.
 
     Args:
-        ahead: the text speaks of what is to come; None: its words decide.
+        question: the text.
+        now: the present time, with its time zone.
+        ahead: True if the text is about the future; None: its words decide.
     """
     plain = normalized(question).casefold()
     if plain.isascii():  # a look at its words is quicker than the pattern
@@ -154,7 +156,7 @@ def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[S
 
 
 class _Sentence:
-    """A sentence of a question, as it is written and folded, and what is common to its phrases."""
+    """A sentence of a question, as written and in normal form, with what all its phrases need."""
 
     def __init__(
         self, start: int, written: str, folded: str, cased: bool, ahead: bool | None
@@ -170,21 +172,24 @@ class _Sentence:
         self.inborn = "先天" in folded
 
     def before(self, place: int) -> str:
-        """Return the folded characters before an index, as many as can belong to a phrase."""
+        """Return the normalised text just before an index, at most _NEAR characters."""
         return self.folded[max(0, place - _NEAR) : place]
 
     def after(self, place: int) -> str:
-        """Return the folded characters from an index on, as many as can belong to a phrase."""
+        """Return the normalised text from an index on, at most _NEAR characters."""
         return self.folded[place : place + _NEAR]
 
     def span(self, start: int, end: int, days: Days) -> Span:
-        """Return the span of a phrase at a place of the sentence."""
+        """Return the Span of a phrase, given its place in the sentence."""
         words = self.written[start:end]
         return Span(self.start + start, self.start + end, days[0], days[1], words)
 
 
 def _folded(text: str) -> str:
-    """Return the text in lower case and simplified characters, as long as it is, without titles."""
+    """Return a text in lower case and simplified Chinese, of the same length.
+
+    Characters of titles in quotes become NUL, so that no phrase matches there.
+    """
     folded = "".join(map(_same_length, text))
     folded = simplified(folded).replace("’", "'")
     return _TITLES.sub(lambda match: "\0" * len(match[0]), folded)
@@ -196,7 +201,7 @@ def _same_length(character: str) -> str:
 
 
 def _asking(question: str, folded: str) -> list[tuple[int, int]]:
-    """Return the places of the sentences that ask; of all sentences if none does."""
+    """Return (start, end) of the sentences that ask something; of all sentences if none does."""
     written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals tell ends.
     lines = (found.end() for found in _LINE_END.finditer(folded))
     places = list(pairwise(sorted({0, *lines, *sentence_ends(written)})))
@@ -205,7 +210,10 @@ def _asking(question: str, folded: str) -> list[tuple[int, int]]:
 
 
 def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
-    """Yield the phrases of a sentence: the longest at each place, without a preposition before."""
+    """Yield the phrases of a sentence, the longest match at each place.
+
+    A preposition at the beginning, such as "since", is not a part of the phrase.
+    """
     calendar = Calendar(now, sentence.ahead)
     matches = [
         (match.start(), -match.end(), order, match)
@@ -230,7 +238,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
 
 
 def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a phrase looks like a part of a name, by its capitals and neighbours."""
+    """Return True if a match is probably part of a name: "Black Friday", "v2024-05"."""
     before, after = sentence.before(match.start()), sentence.after(match.end())
     if not match[0][0].isascii():
         return match[0] == "后天" and (sentence.inborn or bool(_INBORN.match(after)))
@@ -251,7 +259,10 @@ def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
 
 
 def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a weekday alone stands as time: "on Monday", "Monday night", at the end."""
+    """Return True if a weekday without other words is a time, as in "on Monday" or "Monday night".
+
+    It may be a name, as in "a girl called Wednesday".
+    """
     before, after = sentence.before(match.start()), sentence.after(match.end())
     written = sentence.written[match.end() : match.end() + _NEAR]
     capital_next = sentence.cased and bool(_CAPITAL_NEXT.match(written))
@@ -271,7 +282,7 @@ def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
 
 
 def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a phrase stands for a time that comes again."""
+    """Return True if a match is a repeated time, as in "every Tuesday"."""
     if _REPEATED.search(sentence.before(match.start())):
         return True
     groups = match.groupdict()
@@ -280,14 +291,17 @@ def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
 
 
 def _is_apart(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a question asks for a time before or after a phrase, or for a birthday."""
+    """Return True if the question asks for another time than this one: "two days before Monday".
+
+    A birthday is one, too, because it comes every year.
+    """
     lead = _LEADS.match(match[0]) or _IN.match(match[0])
     before = sentence.before(match.start()) + (lead[0] if lead else "")
     return bool(_APART_BEFORE.search(before) or _APART_AFTER.match(sentence.after(match.end())))
 
 
 def _joined(sentence: _Sentence, phrases: list[Span], today: date) -> list[Span]:
-    """Return the phrases with those that bound a range as one: from, to, between, since."""
+    """Join phrases that bound a range ("from May to July"), and extend "since May" to today."""
     joined: list[Span] = []
     for phrase in phrases:
         if joined and (whole := _range(sentence, joined[-1], phrase)):
@@ -304,7 +318,7 @@ def _joined(sentence: _Sentence, phrases: list[Span], today: date) -> list[Span]
 
 
 def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
-    """Return the range from one phrase to another, or None if they are apart."""
+    """Return the span of two phrases that are joined by "to" or "between ... and", else None."""
     start, end = first.start - sentence.start, last.end - sentence.start
     gap = sentence.folded[first.end - sentence.start : last.start - sentence.start]
     between = _AND.match(gap) and _BETWEEN.search(sentence.before(start))
