@@ -1,6 +1,6 @@
-"""Regular files: opened without waiting, read up to a limit.
+"""Regular files: opened without waiting, and read up to a limit.
 
-A FIFO without a writer would hold its reader, and a device may have no end. Both are refused.
+To open a FIFO without a writer would block, and a device may have no end. Both are refused.
 """
 
 from __future__ import annotations
@@ -71,10 +71,12 @@ def read_text(path: str | os.PathLike[str], limit: int = SMALL, errors: str = "s
 
 
 def check_regular(path: Path) -> None:
-    """Check that a path is a regular file, or nothing; a library opens it by its name.
+    """Raise OSError if a path is neither a regular file nor missing.
+
+    Libraries that open files by name are called afterwards.
 
     Raises:
-        OSError: it is something else, or cannot be looked at.
+        OSError: the path is something else, or cannot be accessed.
     """
     try:
         status = path.stat()
