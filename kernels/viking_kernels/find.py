@@ -113,7 +113,7 @@ class Found(NamedTuple):
 
     @property
     def weights(self) -> Weights:
-        """The weights of the final scores; the fields are flat as those of a Plan."""
+        """The weights of the final scores, as one bundle."""
         return Weights(
             self.parent_weight, self.below_root_weight, self.neighbour_weight, self.other_script
         )

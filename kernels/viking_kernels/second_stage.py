@@ -264,7 +264,7 @@ def _add_reply(chosen: I64, windows: I32, parts: F64, search: Search) -> None:
 
 @inlined
 def _turn(file: int, search: Search) -> int:
-    """Return the turn of a file: twice the number of its speaker, plus 1 if a text asks."""
+    """Return a file's turn: twice its speaker's number, plus 1 if a text has a question mark."""
     texts, files, scope = search.tree.texts, search.tree.files, search.scope
     turn = np.int64(0)
     if file < scope.base_files:

@@ -72,7 +72,7 @@ def _rename(store: WritableStore, source: str) -> bool:
             store.move(source, destination).result()
         except AlreadyExists:
             continue
-        except (InvalidField, NotFound):  # a root, whose contents follow; renamed by another node
+        except (InvalidField, NotFound):  # a root, or renamed by another node
             return False
         except VikingError as error:
             _log.warning("%s keeps its name, which calls cannot name any more: %s", source, error)

@@ -95,7 +95,7 @@ class Materials:
         is_short = len(context.content) < self._min_characters
         if is_short or context.metadata.get(KEY) in _LEFT_OUT:
             return None
-        # Neither URI nor name: equal texts anywhere have the same description.
+        # Without URI and name, so that equal texts anywhere share a description.
         extract = by_hand or derive_abstract(context.content, name(context.uri))
         material = Material("", False, context.title, context.content, extract)
         return self._subject(context, material, by_hand, described)

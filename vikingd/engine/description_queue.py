@@ -20,15 +20,15 @@ class DescriptionQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, bool] = {}  # True for a directory; with those that are postponed
+        self._waiting: dict[str, bool] = {}  # True for a directory; postponed ones, too
         self._working: dict[str, bool] = {}
-        self._changed: set[str] = set()  # while they were in work
+        self._changed: set[str] = set()  # contexts that changed while they were described
         self._again: set[str] = set()
         self._files: deque[str] = deque()
         self._directories: deque[str] = deque()
         self._below: Counter[str] = Counter()  # the contexts that a directory waits for
         self._answered: dict[str, float] = {}
-        self._postponed: dict[str, float] = {}  # until when
+        self._postponed: dict[str, float] = {}  # the time until which, by URI
         self._due: list[tuple[float, str]] = []  # a heap of the same
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class DescriptionQueue:
         for places in (self._files, self._directories):
             while places:
                 uri = places.popleft()
-                # A place may be out of date.
+                # The entry may be out of date: the context was described or postponed since.
                 is_due = uri in self._waiting and uri not in self._postponed
                 if is_due and not self._below[uri]:
                     self._working[uri] = self._waiting.pop(uri)
@@ -139,5 +139,5 @@ class DescriptionQueue:
             self._below[directory] -= 1
             if not self._below[directory]:
                 del self._below[directory]
-                if directory in self._waiting:  # maybe as the file that it was
+                if directory in self._waiting:  # perhaps as a file that had this URI
                     self._directories.append(directory)

@@ -129,7 +129,7 @@ class DescriptionWorker:
             return "", None
         if self._failure:
             return self._failure, self._retry_at
-        # Questions in flight hold tokens by estimate, and may give some back.
+        # Questions in flight reserve an estimate of tokens, and may use fewer.
         is_used_up = self._needed and self._allowance.left() < self._needed
         return self._allowance.why() if is_used_up else ("", None)
 

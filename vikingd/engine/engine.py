@@ -174,7 +174,7 @@ class Engine:
         try:
             is_new = self._follower.follow()
         except StoreAway:
-            self._notify()  # what waits for commits of others waits in vain
+            self._notify()  # calls that wait for commits of others fail now
             raise
         if is_new:
             self._notify()
@@ -345,7 +345,7 @@ class Engine:
         """
         store = self.writable_store
         removed = store.remove_empty_directories() if remove_empty_directories else 0
-        # The base first: with it, the store forgets removals.
+        # The base first: once it is on disk, the store deletes old records of removals.
         generation, revision = self._index.compact()
         return Optimized(generation, revision, store.give_back(), removed)
 
@@ -448,6 +448,6 @@ class Engine:
             self._index.fold()
         self._index.close()
         self.store.close()
-        self._index.forget()  # an engine is in a cycle, and its maps hold descriptors
+        self._index.forget()  # reference cycles keep an engine, and its maps hold descriptors
         if self._own is not None:
             self._own.close()

@@ -265,7 +265,7 @@ def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[st
     section = str(encoded[:end], "utf-8", "replace")
     if not budget.take(MESSAGE_BYTES + end):
         section = ""
-    # A byte below -64 continues a character.
+    # As int8, a byte below -64 continues a character.
     length = int(np.count_nonzero(data[end + 1 :] >= -64))
     further = int(np.count_nonzero(data[end + 1 : -1] == ord("\n")))
     return section, budget.fit_encoded(encoded[end + 1 :]), length, further

@@ -55,7 +55,7 @@ PRIOR_WEIGHT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Where the mean vector of a script (writing system) comes from.
+    """The origin of the mean vector of a script (writing system) that a scope uses.
 
     In a scope with few vectors it is the mean of a directory above.
     """

@@ -51,10 +51,10 @@ class Connection(Protocol):
         """True while a transaction is open."""
 
     def execute(self, sql: str, values: Sequence[object] = (), /) -> Rows:
-        """Run one statement."""
+        """Run one SQL statement and return its result."""
 
     def executemany(self, sql: str, rows: Iterable[Sequence[object]], /) -> Rows:
-        """Run one statement for each row of values."""
+        """Run one SQL statement for each row of parameters."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Run the block in a transaction that writes; roll back if it or the commit fails."""

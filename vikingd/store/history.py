@@ -16,7 +16,7 @@ from vikingd.store.connection import Connection
 from vikingd.store.damage import store_damaged
 
 _EPOCHS = "history.epochs"
-_MAX_EPOCHS = 1000  # that are kept; a point in an older epoch is not used, and proves no loss
+_MAX_EPOCHS = 1000  # epochs that are kept; a point in an older one cannot be checked
 
 
 class Point(NamedTuple):

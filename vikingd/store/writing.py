@@ -317,7 +317,7 @@ class WritableStore(Reads):
         return 0
 
     def drop_damaged(self, text_ids: Sequence[int]) -> Future[Committed]:
-        """Remove the damaged vectors among those of these texts; they are embedded again."""
+        """Remove the damaged vectors of these texts, so that the texts are embedded again."""
         return self._writer.submit(lambda work: drop_damaged(work, text_ids), bounded=False)
 
     @abstractmethod

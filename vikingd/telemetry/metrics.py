@@ -55,7 +55,7 @@ class _Distribution:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds  # the upper ones of all buckets but the last, which is open
+        self.bounds = bounds  # upper bounds; the last bucket has none
         self.counts = [0] * (len(bounds) + 1)  # values in each bucket
         self.total = 0.0  # of all values
 

@@ -102,7 +102,7 @@ def _days_before(calendar: Calendar) -> Days:
 
 def _ago(match: Match, calendar: Calendar) -> Days | None:
     if match["unit"] == "年" and re.fullmatch(r"(?:19|20)\d\d", match["n"]):
-        return None  # Before a year.
+        return None  # 2019年前 is the time before that year.
     if match["exact"]:
         unit, count = _counted(match)
         return one(shifted(calendar.today, unit, -count))

@@ -36,7 +36,7 @@ _TITLES = lazy(
     r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
 )
 _LINE_END = lazy(r"\n\s*")
-# A statement about what was said asks with the question after it.
+# A sentence such as "you told me about it" belongs to the question after it.
 _ASKS = lazy(
     r"[?？]\W*$|[吗呢]\W*$"
     r"|\b(?:i|you|we) (?:mentioned|told|said|asked|discussed|noted|wrote|talked)\b|提到过|说过"
@@ -56,7 +56,7 @@ _BETWEEN = lazy(r"\bbetween $")
 _SINCE = lazy(r"\bsince $")
 _TO = lazy(r"(?:\s*(?:to|until|till|through|[-–—~到至])\s*)$")
 _AND = lazy(r"\s+and\s+$")
-# A time before or after a day is open, and a birthday comes every year.
+# A time before or after a day has no end, and a birthday comes every year.
 _APART_BEFORE = lazy(
     r"(?:\b(?:(?:days?|weeks?|months?) from|before|after|prior to|earlier than|later than"
     r"|born (?:on|in)|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
@@ -75,7 +75,7 @@ _INBORN = lazy(r"性|免疫|获得|养成|形成")
 
 
 _MONTHS = 12
-_NEAR = 64  # characters around a phrase that tell how it stands
+_NEAR = 64  # characters around a phrase that are read to classify it
 _WEEKENDS = ("weekend", "周末")
 
 
@@ -121,7 +121,7 @@ _NUMERIC = tuple(
         (r"\b(?:on|since|by|until) (?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>)(?!\d)", _date),
     )
 )
-# The rules take some 0.2 ms. Most questions have none of these, and are known to name no day.
+# The rules take 0.2 ms. A question without these cues names no day, so they are not tried.
 _CUE = lazy(rf"(?<![\da-z_])\d|\b(?:{'|'.join(english_times.CUES)})\b|{chinese_times.CUE}")
 _TOKENS = lazy(r"\w+")
 _RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
@@ -202,7 +202,7 @@ def _same_length(character: str) -> str:
 
 def _asking(question: str, folded: str) -> list[tuple[int, int]]:
     """Return (start, end) of the sentences that ask something; of all sentences if none does."""
-    written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals tell ends.
+    written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals show ends.
     lines = (found.end() for found in _LINE_END.finditer(folded))
     places = list(pairwise(sorted({0, *lines, *sentence_ends(written)})))
     asking = [(start, end) for start, end in places if _ASKS.search(folded[start:end])]
@@ -230,7 +230,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
             continue
         try:
             days = _RULES[order][1](match, calendar)
-        except (LookupError, ValueError, OverflowError):  # an hour of a day, other digits
+        except (LookupError, ValueError, OverflowError):  # no such day or unit, other digits
             continue
         if days and days[0] <= days[1]:
             lead = _LEADS.match(match[0])
@@ -327,9 +327,9 @@ def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
     since, until = first.first, last.last
     try:
         if until < since <= until + timedelta(days=7):
-            until += timedelta(days=7)  # From a weekday to one of the week after.
+            until += timedelta(days=7)  # From Friday to Monday.
         elif until < since <= shifted(until, "year", 1):
-            since = shifted(since, "year", -1)  # From a month to one of the year after.
-    except (LookupError, ValueError, OverflowError):  # an hour of a day, other digits
+            since = shifted(since, "year", -1)  # From November to February.
+    except (LookupError, ValueError, OverflowError):  # no such day or unit, other digits
         return None
     return sentence.span(start, end, (since, until)) if until >= since else None

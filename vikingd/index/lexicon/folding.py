@@ -18,7 +18,7 @@ from functools import cache
 from vikingd.domain.hidden import WITHIN_WORDS
 from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, characters, lazy, marks, normalized
 
-# Between two groups of digits: these are spaces that no line ends at.
+# Non-breaking and narrow spaces, which separate the groups of digits of a number.
 _SPACES_OF_NUMBERS = "\xa0\u2007\u2009\u202f"
 _GROUP_SPACE = lazy(rf"(?<=\d)[{_SPACES_OF_NUMBERS}](?=\d{{3}}(?!\d))")
 # A soft hyphen at the end of a line divides a word.
@@ -41,7 +41,7 @@ _USUAL = str.maketrans({
     "\u0d7d": "\u0d32\u0d4d", "\u0d7e": "\u0d33\u0d4d", "\u0d7f": "\u0d15\u0d4d",
 })  # fmt: skip
 _FOLDED = str.maketrans({
-    # Latin letters that are not a letter and an accent to Unicode
+    # Latin letters that Unicode does not decompose into a letter and an accent
     "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe",
     "þ": "th",
     "\u0649": "\u064a", "\u0629": "\u0647", "\u0671": "\u0627",  # of Arabic
@@ -73,9 +73,9 @@ _CLUSTER = lazy(
 
 
 def prepared(text: str) -> str:
-    """Return a text in NFKC, with hyphens at line ends removed and groups of digits joined.
+    """Return a text in NFKC, without soft hyphens at line ends, with commas in numbers.
 
-    A non-breaking space between groups of digits becomes a comma: 1 250 is 1,250.
+    1250 with a non-breaking space after the 1 becomes 1,250, for example.
     """
     if text.isascii():
         return text

@@ -241,7 +241,7 @@ def counted(ordered: npt.NDArray[np.uint64]) -> int:
 
 
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Convert hashes of terms to the keys of the same terms as words of a title."""
+    """Convert hashes of terms to their keys in titles, which differ from those in texts."""
     return hashes ^ np.uint64(_TITLE)
 
 
@@ -383,7 +383,7 @@ def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
             out.append((piece,))
     elif _SPACELESS.match(piece):
         found = clusters(piece)
-        # Consonants alone are in all texts; the clusters come first, see `_query_words`.
+        # Single consonants are in all texts. Clusters come before bigrams: see `_query_words`.
         out += [(one,) for one in found if len(one) > 1 or len(found) == 1]
         out += [(one + other,) for one, other in pairwise(found)]
     else:
@@ -409,7 +409,7 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
     if not piece.isascii():
         piece = with_ascii_digits(piece)
         while piece and not (piece[0].isalnum() or piece[0] == "_"):
-            piece = piece[1:]  # a mark that is not above a letter
+            piece = piece[1:]  # a mark without a letter before it
     if "&" in piece:
         if len(piece) <= _MAX_NAME and _WITH_AND.fullmatch(piece):
             out.append((f"{_NAME}{piece.casefold()}",))
@@ -447,7 +447,7 @@ def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
     if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
         return
     for part in parts:
-        if len(part) > 1 or not is_camel:  # the E of E4102 has no meaning
+        if len(part) > 1 or not is_camel:  # a single letter has no meaning: the E of E4102
             _collect(part, level, out)
 
 
@@ -467,7 +467,7 @@ def _forms(segment: str) -> list[tuple[str, ...]]:
     term = with_usual_letters(term)
     plain, other = folded(term), spelled(term)
     if plain == term or plain in STOP_WORDS:
-        return [(_stemmed(term),)]  # thé is no form of "the"
+        return [(_stemmed(term),)]  # thé without its accent would be "the"
     forms = plain, term, *([other] if other else [])
     return [tuple(dict.fromkeys(map(_stemmed, forms)))]
 

@@ -30,7 +30,7 @@ _CHUNK: Final = 4096  # values compared at a time
 
 _ENTRY: Final = 0xFFFFFFFF  # the bits of the number of an entry
 
-_ALIVE: Final = NEWEST + 1  # the revision of a removal that has not come
+_ALIVE: Final = NEWEST + 1  # `died` of an entry that is not removed
 
 _HEADER_SIZE: Final = struct.Struct("<q")
 
@@ -365,7 +365,7 @@ class Columns:
             order = np.argsort(joined, kind="stable")
             present, starts = np.unique(joined[order], return_index=True)
             first = np.full(joined.max(initial=-1) + 1, -1)
-            first[present] = starts + np.arange(len(present))  # a -1 ends each run before
+            first[present] = starts + np.arange(len(present))  # after the -1 of each node before
             ends = np.append(starts[1:], len(joined))
             out._first = array("q", first.tobytes())
             out._places = array("q", np.insert(np.concatenate(places)[order], ends, -1).tobytes())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from vikingd.index.metadata.metadata_filters import Filter
 
-_DAY: Final = "\0day"  # Metadata have no NUL.
+_DAY: Final = "\0day"  # Keys of metadata have no NUL.
 _MICROSECONDS: Final = timedelta(days=1) // timedelta(microseconds=1)
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 

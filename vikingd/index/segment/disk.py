@@ -47,7 +47,7 @@ class Base:
     file_columns: Columns
     manifest: Manifest
     inverted_file: InvertedFile | None = None  # None for a small base
-    growing: GrowingArrays | None = None  # as they are mapped, with room
+    growing: GrowingArrays | None = None  # as mapped, with unused rows
     files: Files | None = None  # that are mapped
     size: int = 0  # bytes of disk that it takes
 
@@ -121,7 +121,7 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base 
         if problem := why_not(listing.manifest):
             raise Corrupt(problem)
         base = _mapped(path, listing, files)
-        # The writer of a reader may replace this base while it is read.
+        # Another process may replace this base while it is read.
         if read_text(path / manifest.FILE, _MANIFEST) != text:
             raise Corrupt(f"{path.name} was replaced while it was read")
     except (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:

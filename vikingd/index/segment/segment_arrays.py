@@ -222,7 +222,7 @@ class Sizes(NamedTuple):
     texts: int
 
     def of(self, field: ArrayField) -> int:
-        """Return the number of entries for an array, by the kind of its items."""
+        """Return the number of directories, files or texts: the one of the array's entries."""
         return self[_ROW_NUMBERINGS.index(field.shape.numbering)]
 
 

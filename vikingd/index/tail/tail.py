@@ -306,7 +306,7 @@ class Commit:
         self._parents.clear()
         node = self._rows.find(uri)
         if node is None:
-            return  # it came and went since the base was written
+            return  # it was added and removed since the base was written
         if is_file(node):
             row = decode_file(node)
             self._rows.forget_file(row)

@@ -26,7 +26,7 @@ from vikingd.index.lexicon.turns import turn_of
 from vikingd.index.segment.segment_arrays import GrowingArrays, Segment, Sizes
 from vikingd.index.shown_strings import Names
 
-_SPARE = 1024  # rows that are added to the room at least; fewer after a small room
+_SPARE = 1024  # unused rows to add, at least; fewer if the first room is small
 
 
 class Rows:

@@ -167,7 +167,7 @@ class Listener:
             with self._lock:
                 for of_tenant in self._subscriptions.values():
                     for one in of_tenant:
-                        one.wake()  # what waits for commits waits in vain
+                        one.wake()  # calls that wait for a commit fail now
         elif before and not fault:
             _log.warning("the database can be reached again")
         if not fault:

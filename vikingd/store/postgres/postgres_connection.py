@@ -49,7 +49,7 @@ SELECT set_config(name, '0', false)
 """
 # A transaction that writes to the log alone; it waits as each commit does.
 _SMALL = "SELECT pg_logical_emit_message(true, 'vikingd', '')"
-_UNKEPT = "store.clean"  # a database of its own needs no check after a node was killed
+_UNKEPT = "store.clean"  # not kept: PostgreSQL recovers by itself after a kill
 _PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
 
 _own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
@@ -81,7 +81,7 @@ def arguments(url: str) -> dict[str, Any]:
         "tcp_user_timeout": 10_000,
         "application_name": "vikingd",
         **conninfo_to_dict(url),
-        "target_session_attrs": "read-write",  # a standby that lags must not prove a loss
+        "target_session_attrs": "read-write",  # a standby may lag, which would look like lost data
         "client_encoding": "UTF8",
         "autocommit": True,
         "cursor_factory": psycopg.RawCursor[TupleRow],
@@ -205,7 +205,7 @@ class PostgresConnection:
                 self.db.execute("ROLLBACK")
 
     def execute(self, sql: str, values: Sequence[object] = (), /) -> psycopg.Cursor[TupleRow]:
-        """Run one statement."""
+        """Run one SQL statement and return its result."""
         cursor = self.db.cursor()
         cursor.execute(_own.get(sql) or _own_form(sql), values or None)
         return cursor
@@ -213,7 +213,7 @@ class PostgresConnection:
     def executemany(
         self, sql: str, rows: Iterable[Sequence[object]], /
     ) -> psycopg.Cursor[TupleRow]:
-        """Run one statement for each row of values."""
+        """Run one SQL statement for each row of parameters."""
         cursor = self.db.cursor()
         cursor.executemany(_own.get(sql) or _own_form(sql), list(rows))
         return cursor

@@ -27,7 +27,7 @@ _READS = 16  # connections, at most
 _WRITES = 16  # connections, at most; each is in use for the time of a transaction
 _PATIENCE = 10.0  # seconds that a write waits for one of them
 _SILENT = 5.0  # seconds without an answer to a poll; then all connections are cut
-_LOOK = 0.5  # seconds between two looks for that
+_LOOK = 0.5  # seconds between two checks of that
 _RETRY_AFTER = 0.5  # seconds
 
 # Another cluster has another identifier; a promotion begins another timeline.

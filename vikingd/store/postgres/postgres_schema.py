@@ -221,7 +221,7 @@ def migrate(db: Connection[TupleRow]) -> None:
                     _add_checksums(db)
         except InsufficientPrivilege:
             raise
-        except ProgrammingError as error:  # the tables of a script exist, or those before it do not
+        except ProgrammingError as error:  # a table exists already, or an earlier one is missing
             raise _not_of(version, str(error).partition("\n")[0]) from error
         db.execute("DELETE FROM vikingd.schema")
         db.execute(f"INSERT INTO vikingd.schema VALUES ({len(MIGRATIONS)})")

@@ -31,8 +31,8 @@ _READ = "the store could not be read"
 _ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _KEPT_REMOVALS = 100_000  # revisions that other nodes may still have to follow
 
-_SIZE_KEPT = 10.0  # seconds at least: the size is read from all rows
-_SIZE_SHARE = 0.01  # of the time at most may go into that
+_SIZE_KEPT = 10.0  # seconds for which the size is kept, at least: it is read from all rows
+_SIZE_SHARE = 0.01  # the largest share of the time that these reads may take
 
 
 class PostgresReads(Reads):

@@ -60,7 +60,7 @@ class ContextReads(DatabaseReads):
         """
         with self._snapshot() as db:
             (context_id,) = _found(db.execute(f"SELECT id {_BY_URI}", (uri,)), uri)
-            check_context(db, context_id)  # first: it reads what cannot be decoded, too
+            check_context(db, context_id)  # before the read, which fails for text that is not UTF-8
             made = next((made for _, made in descriptions(db, raised, [context_id])), None)
             return _with_makers(read_context(db, uri), made)
 
@@ -108,7 +108,7 @@ class ContextReads(DatabaseReads):
             contexts = db.execute(
                 f"SELECT id, uri, content {_BY_URIS}", (json.dumps(list(wanted)),)
             )
-            for context_id, uri, content in contexts:  # substr() would read it for each passage
+            for context_id, uri, content in contexts:  # substr() would read it again for each
                 rows = db.execute(
                     'SELECT ordinal, section, "start", "end" FROM texts '
                     "WHERE context_id = ? AND ordinal IN (SELECT value FROM each_id(?)) "

@@ -34,7 +34,7 @@ class Check:
         self._thread = threading.Thread(target=self._run, name="store-check", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the check, on its thread."""
         self._thread.start()
 
     def stop(self) -> None:

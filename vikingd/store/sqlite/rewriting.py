@@ -113,7 +113,7 @@ def _convert(database: Path, target: Path) -> str:
             return "; ".join(findings)
         _log.info("the database is rewritten once, to give back room later: %s bytes", f"{size:,}")
         db.execute("PRAGMA busy_timeout = 0")
-        db.execute("PRAGMA journal_mode = DELETE")  # with a log beside it, no file can replace it
+        db.execute("PRAGMA journal_mode = DELETE")  # a file with a log must not be replaced
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of the new database
         rewrite(db, target, lambda: None)
     sync(target)

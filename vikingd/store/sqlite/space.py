@@ -55,7 +55,7 @@ class Space:
         self._stopping = threading.Event()
         self._committed = 0.0  # time of the last commit
         self._thread: threading.Thread | None = None
-        self._giving = threading.Lock()  # one at a time gives back
+        self._giving = threading.Lock()  # held while pages are freed
 
     def note_commit(self) -> None:
         """Schedule the work after a commit; one thread at a time may call this."""
@@ -106,7 +106,7 @@ class Space:
             if now >= due:
                 break
             self._stopping.wait(due - now)
-        self._wake.clear()  # a commit from now on may come too late for this time
+        self._wake.clear()  # a later commit may need another run
         return not self._stopping.is_set()
 
     def _empty_in_time(self) -> bool:

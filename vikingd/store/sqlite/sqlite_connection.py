@@ -35,11 +35,11 @@ class SqliteConnection(sqlite3.Connection):
     """A `Connection` to an SQLite database."""
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
-        """Run one statement."""
+        """Run one SQL statement and return its result."""
         return super().execute(_own.get(sql) or _own_form(sql), values)
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
-        """Run one statement for each row of values."""
+        """Run one SQL statement for each row of parameters."""
         return super().executemany(_own.get(sql) or _own_form(sql), rows)
 
     @contextmanager

@@ -191,7 +191,7 @@ def connect(
         factory=SqliteConnection,
     )
     if not read_only:
-        if db.execute("PRAGMA page_count").fetchone() == (0,):  # else it would write
+        if db.execute("PRAGMA page_count").fetchone() == (0,):  # in an old one it would write
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # see `space`
         db.execute("PRAGMA secure_delete = ON")  # deleted text is overwritten
         db.execute("PRAGMA journal_mode = WAL")

@@ -58,7 +58,7 @@ def put(
     batch = _Batch(partial=partial)
     work.look_up(one.draft.uri for one in contexts if not isinstance(one, PutRefusal))
     complete: dict[int, Prepared] = {}
-    if not partial:  # a caller that lost a race is told so, whatever else is wrong
+    if not partial:  # a wrong revision is reported before any other error
         for one in contexts:
             if not isinstance(one, PutRefusal):
                 work.check_revision(one.draft.uri, one.draft.expected_revision)
@@ -186,7 +186,7 @@ def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
     if uri == other:
         raise InvalidField("other_uri", "is the same context as uri; name two contexts")
     db, ends = work.use_tables(), _ends(work, uri, other)
-    for end in ends:  # a damaged one is not in the index
+    for end in ends:  # the index has no damaged context to link
         check_context(db, end)
     row = db.execute(_LINK, ends).fetchone()
     sound = row is not None and checksum(*ends, *row[:2]) == row[2]

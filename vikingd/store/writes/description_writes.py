@@ -92,7 +92,7 @@ def _write(work: Transaction, context: Checked, description: Description) -> boo
     """
     db, row = work.use_tables(), context.row
     given = as_put(read_context(db, row.uri))
-    if given.content_hash() != row.content_hash:  # nothing tells what its writer left out
+    if given.content_hash() != row.content_hash:  # the given fields are unknown
         description = description._replace(abstract=row.abstract, overview=row.overview)
     stated, derived = given.abstract, ""
     if not row.is_directory:

@@ -108,7 +108,7 @@ def _assign(
     """
     staying = {text.ordinal: text for text in upsert.texts[:kept]}
     stored_at = {stored.ordinal: stored.entry for stored in before if stored.ordinal in staying}
-    rest_at = {  # of passages that stay and continued a memory
+    rest_at = {  # ordinals of unchanged passages that continue a memory
         ordinal
         for stored in before
         for ordinal in range(stored.ordinal + 1, stored.ordinal + len(stored.spans))
@@ -121,7 +121,7 @@ def _assign(
         for low, high in stored.spans[1:]
     }
     taken = {entry.id for entry in context.entries.values()}
-    # By their first passage, and whole: another version may have cut a long memory elsewhere.
+    # By first passage and by whole text: another version may have divided a long memory elsewhere.
     loose: dict[str, deque[Entry]] = defaultdict(deque)
     for stored in before:
         if stored.ordinal not in staying:
@@ -131,7 +131,7 @@ def _assign(
     ended: list[int] = []
     written: list[tuple[int, Entry]] = []
     memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
-    # What begins a memory takes a state of its text before what continues one does.
+    # Passages that begin a memory choose an entry before those that continue one.
     for text in sorted(memories, key=lambda text: text.ordinal in continuing):
         passage = text.passage if text.ordinal else context.abstract
         known, given = stored_at.pop(text.ordinal, None), context.entries.get(text.ordinal)
@@ -155,7 +155,7 @@ def _assign(
             written.append((text.text_id, Entry.of_rest(text.text_id, *times)))
             continue
         written.append((text.text_id, _merge(given, known, *times)))
-    # The rest of `stored_at` is the abstract of a file that has passages now.
+    # What is left in `stored_at` is of the abstract of a file that has passages now.
     return ended + [staying[ordinal].text_id for ordinal in stored_at], written
 
 

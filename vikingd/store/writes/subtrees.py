@@ -154,7 +154,7 @@ def move(
     )
     ids = [context_id for (context_id,) in rows]
 
-    def found(damage: Damage) -> None:  # it was there before, under the old URI
+    def found(damage: Damage) -> None:  # older than the move: name the old URI
         refuse(damage._replace(uri=source + damage.uri[len(destination) :]))
 
     work.emit(*upserts(db, ids, found), *links(db, refuse, ids))

@@ -24,7 +24,7 @@ _ROWS = """
 SELECT id, context_id, vector_checksum, vector_revision, digest, vector FROM texts
 WHERE id IN (SELECT value FROM each_id(?))
 """
-_MOST_VECTORS = 8192  # more than one context has
+_MOST_VECTORS = 8192  # more texts than one context has
 
 
 def fill(
@@ -79,7 +79,7 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
 
 
 def drop_damaged(work: Transaction, text_ids: Sequence[int]) -> Committed:
-    """Remove the damaged vectors among those of these texts; these texts are embedded again."""
+    """Remove the damaged vectors of these texts, so that the texts are embedded again."""
     db = work.use_tables()
     rows = db.execute(_ROWS, (json.dumps(text_ids),))
     damaged: dict[int, int] = {
