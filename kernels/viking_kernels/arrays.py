@@ -78,7 +78,7 @@ def is_file(node: Node) -> bool: ...
 @overload
 def is_file(node: I32) -> npt.NDArray[np.bool_]: ...
 def is_file(node: Node | I32) -> bool | npt.NDArray[np.bool_]:
-    """Return True for a file, False for a directory; of each node of an array."""
+    """Return True for the node number of a file, False for a directory; elementwise."""
     return node < 0
 
 

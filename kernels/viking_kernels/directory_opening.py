@@ -41,7 +41,7 @@ class Best(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The limits that stop a walk."""
+    """The limits at which a walk stops."""
 
     in_round: int  # directories opened in a round
     patience: int  # rounds without a change, to stop after
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The rules for opening directories, and the best files found by it."""
+    """The settings by which directories are opened, and the best files found so far."""
 
     weights: Weights  # of the find
     exact: bool  # texts are scored from vectors, not from codes

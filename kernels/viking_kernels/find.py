@@ -84,7 +84,7 @@ class Plan(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The result of a find. Positions are in the scope's arrays, see scope.place."""
+    """The result of a find. Positions are those of `scope.place`."""
 
     rows: I32  # [n] the k best files, best first, with all that tie with the last one
     parts: F64  # [n, PARTS] of their scores, see arrays.DENSE
@@ -413,7 +413,7 @@ def _adjusted(
 
 @njit
 def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I32:
-    """Return the positions of the best of `count` directories, then that of the scope's root."""
+    """Return where a walk starts: positions of the best of `count` directories, then the root."""
     best = select.best_positions(scratch.directories[DIRECTORY_FINAL, :count], wanted)
     starts = np.empty(best.shape[0] + 1, np.int32)
     for i in range(best.shape[0]):
@@ -444,7 +444,7 @@ def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
 def _with_proposed(
     candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
 ) -> I32:
-    """Return the candidates with the files of the best texts by words and of those in `near`."""
+    """Return the candidates, files of the best texts by words, and files of texts in `near`."""
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)

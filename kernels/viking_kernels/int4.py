@@ -1,4 +1,4 @@
-"""Products of directions with int4 codes, many rows at a time, and their error bounds."""
+"""Dot products of vectors with int4 codes, many rows at a time, and their error bounds."""
 
 from __future__ import annotations
 

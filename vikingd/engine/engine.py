@@ -64,7 +64,7 @@ class EngineStats:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """The base of the index after an optimization, and the disk space that was freed."""
+    """The result of `Engine.optimize`: the new base of the index, and the freed disk space."""
 
     generation: int
     base_revision: int
@@ -74,7 +74,7 @@ class Optimized:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The result of a comparison: the numbers of compared items, and the differences."""
+    """The result of `Engine.verify`: the numbers of compared items, and the differences."""
 
     ok: bool
     contexts: int

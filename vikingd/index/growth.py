@@ -1,4 +1,4 @@
-"""Arrays whose rows are those of a base, then those of the tail behind it."""
+"""Helpers for arrays whose rows are those of a base, then those of a tail."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Snapshot:
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector; 0 while it is not known."""
+        """The number of components of a vector; 0 while it is not known."""
         return int(self.vectors.base_raw.shape[1])
 
     @property
@@ -283,7 +283,10 @@ class Snapshot:
         return row == top
 
     def counts(self, root: int) -> I64:
-        """Return the counts of a directory's subtree, [COUNTS]; see viking_kernels.arrays."""
+        """Return the numbers of texts, files and others in a directory's subtree, [COUNTS].
+
+        viking_kernels.arrays names the columns.
+        """
         row: I64 = self.stats.counts[self.stats.slot[root]]
         return row
 

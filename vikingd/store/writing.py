@@ -64,7 +64,7 @@ class WritableStore(Reads):
     @property
     @abstractmethod
     def dimension(self) -> int | None:
-        """Numbers in a vector; None until it is known."""
+        """The number of components of a vector; None until the first one is written."""
 
     @property
     def failure(self) -> str:
@@ -92,7 +92,7 @@ class WritableStore(Reads):
 
     @abstractmethod
     def read_history(self) -> History:
-        """Return the history as the store has it now.
+        """Read the history from the store.
 
         Raises:
             StoreAway: the database cannot be reached.
@@ -146,7 +146,7 @@ class WritableStore(Reads):
         *,
         allow_missing: bool = False,
     ) -> Future[Committed]:
-        """Remove contexts with their subtrees; `count` is the number of removed contexts.
+        """Delete contexts with everything below them; `count` is the number of deleted contexts.
 
         Fails with:
             NotFound: a context is missing, and `allow_missing` is not set.
@@ -180,13 +180,13 @@ class WritableStore(Reads):
     def move(
         self, source: str, destination: str, expected_revision: int | None = None
     ) -> Future[Committed]:
-        """Rename a subtree; `count` is the number of its contexts.
+        """Rename a context with everything below it; `count` is the number of renamed contexts.
 
         Fails with:
             NotFound: the source does not exist.
             AlreadyExists: the destination exists.
             RevisionDiffers: the source has another revision.
-            InvalidField: one of the URIs is not possible.
+            InvalidField: one of the URIs cannot be moved from or to.
             TooLarge: the subtree is too large for one call.
         """
         return self._writer.submit(

@@ -21,7 +21,7 @@ def descriptor_of(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: 
     """Open a regular file with the flags of open(2), and return its descriptor.
 
     Raises:
-        OSError: the path cannot be opened, or is no regular file. `strerror` says why.
+        OSError: the path cannot be opened, or is no regular file. `strerror` gives the reason.
     """
     try:
         descriptor = os.open(path, flags | _NO_WAITING, mode)
@@ -39,8 +39,8 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
     """Open a regular file for reading.
 
     Raises:
-        OSError: the path cannot be opened, is no regular file, or is a symbolic link and not to
-            `follow`. `strerror` says why.
+        OSError: the path cannot be opened, is no regular file, or is a symbolic link although
+            `follow` is False. `strerror` gives the reason.
     """
     if not follow and os.path.islink(path):
         raise OSError(errno.ELOOP, "is a symbolic link", os.fspath(path))

@@ -1,4 +1,4 @@
-"""The HTTP endpoint of the metrics and the health, for this machine or by a token."""
+"""An HTTP endpoint for metrics and health, for this machine alone or with a token."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Rules for Chinese phrases of time, over folded text in simplified characters.
+"""Rules for Chinese phrases of time, over normalised text in simplified characters.
 
-A rule is a pattern and the meaning of its match in a calendar. The longest match at a place counts.
+A rule is a pattern and a function that returns the days of a match. The longest match at a place
+counts.
 """
 
 from __future__ import annotations

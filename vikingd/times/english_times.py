@@ -1,7 +1,7 @@
 """Rules for English phrases of time.
 
-A rule is a pattern over folded text and the meaning of its match in a calendar.
-The longest match at a place counts.
+A rule is a pattern over normalised text and a function that returns the days of a match. The
+longest match at a place counts.
 """
 
 from __future__ import annotations

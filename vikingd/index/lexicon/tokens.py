@@ -369,7 +369,7 @@ class _Memo(dict[str, _Value]):
 
 
 def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of a piece, each as its forms: the folded one, the written one, others."""
+    """Return the words of a piece, each as a tuple of its forms, such as ("cafe", "café")."""
     out: list[tuple[str, ...]] = []
     if piece[:1] == _DEFINES:
         return ((f"{_NAME}{piece}",),)

@@ -215,7 +215,7 @@ class GrowingArrays(CommonArrays):
 
 
 class Sizes(NamedTuple):
-    """A number of directories, of files and of texts."""
+    """Three numbers: of directories, of files and of texts."""
 
     directories: int
     files: int

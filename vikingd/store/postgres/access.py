@@ -19,7 +19,7 @@ _NEXT = "UPDATE state SET value = value + 1 WHERE name = 'changes' RETURNING val
 
 
 class AccessTables:
-    """The tables in the schema `vikingd_access`.
+    """The tables of keys, tenants and limits, in the schema `vikingd_access`.
 
     Args:
         database: the database of the node.

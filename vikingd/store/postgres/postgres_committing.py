@@ -33,7 +33,7 @@ _PAUSE = 0.1  # seconds between two attempts to ask for it
 
 
 class PostgresCommitting(Committing):
-    """Transactions of a tenant, on connections of the node.
+    """The transactions of one tenant, on connections that the database lends.
 
     Args:
         database: the database, which lends the connections.

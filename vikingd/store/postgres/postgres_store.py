@@ -173,7 +173,7 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def point(self) -> Point:
-        """The newest commit that this node knows."""
+        """The newest commit that this node knows, with the store's id and the epoch."""
         return self._history.point
 
     @property
@@ -183,7 +183,7 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers in a vector; None until it is known."""
+        """The number of components of a vector; None until the first one is written."""
         return self._committing.dimension
 
     def why_not(self, point: Point) -> str:

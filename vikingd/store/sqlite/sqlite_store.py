@@ -251,7 +251,7 @@ class Store(SqliteReads, WritableStore):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers in a vector; None until it is known."""
+        """The number of components of a vector; None until the first one is written."""
         return self._committing.dimension
 
     @property
