@@ -41,14 +41,14 @@ def rename_contexts(store: WritableStore, newest: Callable[[], Snapshot]) -> Non
     with suppress(Corrupt, StoreAway):
         while not newest().names.are_canonical():
             moved: list[str] = []
-            for uri in _others(newest()):
+            for uri in _not_canonical(newest()):
                 if not any(uris.is_within(uri, above) for above in moved) and _rename(store, uri):
                     moved.append(uri)
             if not moved:
                 return
 
 
-def _others(snapshot: Snapshot) -> list[str]:
+def _not_canonical(snapshot: Snapshot) -> list[str]:
     """Return the URIs of living contexts that are not canonical, directories before contents."""
     tree, revision = snapshot.tree, snapshot.revision
     files = encode_file(np.flatnonzero(tree.files.tombstoned > revision))

@@ -155,7 +155,7 @@ class Engine:
         else:
             self.store.start(self._follow, self._notify)
         self.embedding.start()
-        self._make_again(self._follower.damage.values())
+        self._drop_damaged_vectors(self._follower.damage.values())
         if isinstance(self.store, WritableStore):
             split_memories(self.store)
             rename_contexts(self.store, lambda: self.snapshot)
@@ -392,7 +392,7 @@ class Engine:
                     comparison.run(*stored)
                     faults = [f"the database: {fault}" for fault in self.store.page_faults()]
                     problems = (*map(str, damage), *faults, *comparison.problems)
-                    self._make_again(damage)
+                    self._drop_damaged_vectors(damage)
                     return VerifyReport(
                         ok=not problems,
                         contexts=comparison.contexts,
@@ -406,7 +406,7 @@ class Engine:
             "there were too many writes: index and store never had the same revision; try again"
         )
 
-    def _make_again(self, damage: Iterable[Damage]) -> None:
+    def _drop_damaged_vectors(self, damage: Iterable[Damage]) -> None:
         """Remove damaged vectors, so that texts are embedded again; nothing without an embedder."""
         ids = [one.text_id for one in damage if one.text_id]
         can_embed = self.embedding.query_embedder is not None

@@ -260,7 +260,7 @@ class Index:
         if tail.snapshot.dimension == 0:
             dimension = next((n for n in map(_dimension, changes) if n), 0)
             if dimension:
-                tail = self._widened(tail, dimension)
+                tail = self._with_dimension(tail, dimension)
         tail.apply(changes, revision)
         return tail
 
@@ -283,7 +283,7 @@ class Index:
         room = 2 * self._least_changed(base)
         return room if self._most_room is None else min(room, self._most_room)
 
-    def _widened(self, tail: Tail, dimension: int) -> Tail:
+    def _with_dimension(self, tail: Tail, dimension: int) -> Tail:
         """Return a new tail with the same rows, and with space for vectors of this dimension."""
         if self.damage:
             raise Corrupt(self.damage)
@@ -313,7 +313,7 @@ class Index:
         with self._lock:
             self._since = []
             snapshot = self._tail.snapshot
-        folded = self._folded(snapshot)
+        folded = self._new_base(snapshot)
         path = bases.save(self._root, folded, self._room(folded.segment))
         base = bases.load(self._root)
         if base is None:
@@ -350,7 +350,7 @@ class Index:
             for changes, revision in waiting:
                 fresh.apply(changes, revision)
 
-    def _folded(self, snapshot: Snapshot) -> Base:
+    def _new_base(self, snapshot: Snapshot) -> Base:
         """Return a new base with everything that a snapshot shows."""
         segment, dirs, files = compacted(snapshot)
         rows = np.flatnonzero(segment.text_has_vector)

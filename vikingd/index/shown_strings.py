@@ -152,9 +152,9 @@ class Abstracts:
 
     def at(self, row: int, revision: int) -> str:
         """Return the abstract of a row at a revision."""
-        return self._strings[self.number(row, revision)]
+        return self._strings[self.string_number(row, revision)]
 
-    def number(self, row: int, revision: int) -> int:
+    def string_number(self, row: int, revision: int) -> int:
         """Return the number in `Strings` of the abstract that a row has at a revision."""
         for since, number in reversed(self._versions.get(row, ())):
             if since <= revision:
@@ -173,7 +173,7 @@ class Abstracts:
         numbers = np.arange(rows.max(initial=-1) + 1, dtype=np.int32)
         for row in list(self._versions):
             if row < len(numbers):
-                numbers[row] = self.number(row, revision)
+                numbers[row] = self.string_number(row, revision)
         return self._strings.gather(numbers[rows])
 
 

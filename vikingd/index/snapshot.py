@@ -124,7 +124,7 @@ class Snapshot:
 
     def abstract_number(self, node: Node) -> int:
         """Return an id of a node's current abstract. A new abstract has a new id."""
-        return self.contents.abstracts_of(node).number(row_of(node), self.revision)
+        return self.contents.abstracts_of(node).string_number(row_of(node), self.revision)
 
     def type_of(self, node: Node) -> ContextType:
         """Return the type of the contexts at a node: memory, resource or skill."""

@@ -169,7 +169,7 @@ def whole_file(path: Path, content: bytes | None, mark: bytes) -> Change:
         NotChanged: the present file begins otherwise, so that somebody else wrote it.
     """
     path = path.resolve()
-    before = _told(path)
+    before = _content_to_change(path)
     if before is not None and not before.startswith(mark):
         raise NotChanged(f"{path} was not changed, since vikingd did not write it: move it away")
     return Change(path, before, content, keeps_copy=False)
@@ -182,7 +182,7 @@ def is_in(path: Path, part: Part) -> bool:
         NotChanged: as `with_parts`.
     """
     path = path.resolve()
-    whole = _parsed(path, _text(path, _told(path)))
+    whole = _parsed(path, _text(path, _content_to_change(path)))
     try:
         return part.is_in(whole)
     except ValueError as error:
@@ -249,7 +249,7 @@ def _take(whole: Any, place: Sequence[str]) -> None:
 
 def _change(path: Path, parts: Sequence[Part], *, take: bool) -> Change:
     path = path.resolve()
-    before = _told(path)
+    before = _content_to_change(path)
     text = _text(path, before)
     changed = merged(path, text, parts, take=take)
     if changed == text:
@@ -324,7 +324,7 @@ def _content(path: Path) -> bytes | None:
     return read_regular(path, _MOST) if path.exists() else None
 
 
-def _told(path: Path) -> bytes | None:
+def _content_to_change(path: Path) -> bytes | None:
     """Return the content of a file, None if it does not exist; errors become NotChanged."""
     try:
         return _content(path)

@@ -178,7 +178,7 @@ class Commit:
         elif isinstance(change, Linked):
             self._link(change)
         elif isinstance(change, Unlinked):
-            if ends := self._ends(change):
+            if ends := self._nodes_of(change):
                 one, other = ends
                 self._links_of(one).pop(other, None)
                 self._links_of(other).pop(one, None)
@@ -331,7 +331,7 @@ class Commit:
         self._delta.nodes.append((row, -1, DIRECTORIES))
 
     def _link(self, link: Linked) -> None:
-        if ends := self._ends(link):
+        if ends := self._nodes_of(link):
             one, other = ends
             self._links_of(one)[other] = self._links_of(other)[one] = link.reason
 
@@ -341,7 +341,7 @@ class Commit:
             self._links[node] = dict(self._tail.links.get(node, {}))
         return self._links[node]
 
-    def _ends(self, change: Linked | Unlinked) -> tuple[Node, Node] | None:
+    def _nodes_of(self, change: Linked | Unlinked) -> tuple[Node, Node] | None:
         """Return the nodes of both contexts of a link; None if one is not in the index.
 
         A context that is damaged in the store is not in the index.

@@ -67,7 +67,7 @@ class BacklogReads(DatabaseReads):
             if first:
                 ids = [text_id for (text_id,) in db.execute(_ASKED, (json.dumps(first), limit))]
             if len(ids) < limit:
-                ids += fair_order(_ends(db, _OLDEST, limit), _ends(db, _NEWEST, limit))
+                ids += fair_order(_from_end(db, _OLDEST, limit), _from_end(db, _NEWEST, limit))
             ids = list(dict.fromkeys(ids))[:limit]
             rows = {row[0]: row for row in db.execute(_WAITING, (json.dumps(ids),))}
         waiting = []
@@ -118,7 +118,7 @@ class BacklogReads(DatabaseReads):
             return count, revision_of(db)
 
 
-def _ends(db: Connection, end: str, limit: int) -> list[list[Place]]:
+def _from_end(db: Connection, end: str, limit: int) -> list[list[Place]]:
     """Return up to `limit` waiting texts of each class; `end` is `_OLDEST` or `_NEWEST`."""
     return [[Place(*row) for row in db.execute(end, (*one, limit))] for one in CLASSES]
 

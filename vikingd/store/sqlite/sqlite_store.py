@@ -104,7 +104,7 @@ class Store(SqliteReads, WritableStore):
                 db = self._db = connect(self._database, cache_kib=cache_kib)
                 stack.callback(db.close)
                 if loss:
-                    _drop_frames(db, path)
+                    _empty_ignored_log(db, path)
                 migrate(db)
                 revision, size, is_clean = adopt(db, model, dimension, reembed=reembed)
                 history = known
@@ -321,7 +321,7 @@ class Store(SqliteReads, WritableStore):
         self._resources.close()  # the last connection writes the log into the database
 
 
-def _drop_frames(db: SqliteConnection, path: Path) -> None:
+def _empty_ignored_log(db: SqliteConnection, path: Path) -> None:
     """Empty the write-ahead log after the operator has accepted data loss.
 
     Otherwise SQLite would overwrite the frames that it ignores from the beginning of the log. The

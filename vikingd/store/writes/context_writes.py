@@ -185,7 +185,7 @@ def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
     """Link two contexts, or replace the reason of their link."""
     if uri == other:
         raise InvalidField("other_uri", "is the same context as uri; name two contexts")
-    db, ends = work.use_tables(), _ends(work, uri, other)
+    db, ends = work.use_tables(), _sorted_ids(work, uri, other)
     for end in ends:  # the index has no damaged context to link
         check_context(db, end)
     row = db.execute(_LINK, ends).fetchone()
@@ -208,7 +208,7 @@ def unlink(work: Transaction, uri: str, other: str) -> Committed:
     Raises:
         NotFound: they are not linked, or one does not exist.
     """
-    ends = _ends(work, uri, other)
+    ends = _sorted_ids(work, uri, other)
     rows = work.use_tables().execute("DELETE FROM links WHERE a = ? AND b = ?", ends)
     if not rows.rowcount:
         raise NotFound(other, f"{uri} and {other} are not linked")
@@ -476,7 +476,7 @@ def _lines(context: Prepared) -> list[int]:
     return [line if text.ordinal else 0 for text, line in zip(context.texts, lines, strict=True)]
 
 
-def _ends(work: Transaction, uri: str, other: str) -> tuple[int, int]:
+def _sorted_ids(work: Transaction, uri: str, other: str) -> tuple[int, int]:
     """Return the ids of the contexts at two URIs, the smaller id first.
 
     Raises:
