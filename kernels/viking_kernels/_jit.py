@@ -60,7 +60,7 @@ def _cache_directory() -> Path:
 
 
 def _processor() -> str:
-    """Return the name and the features of the processor that numba compiles for."""
+    """Return the processor's name and features, for which numba compiles."""
     name, features = numba.config.CPU_NAME, numba.config.CPU_FEATURES  # type: ignore[attr-defined]
     if name is None:
         name = llvmlite.binding.get_host_cpu_name()
@@ -76,10 +76,10 @@ _failures: list[OSError] = []
 
 
 class CacheFile(IndexDataCacheFile):
-    """The compiled code of one kernel on disk. A checksum ends each file."""
+    """The file with the compiled code of one kernel, which ends with a checksum."""
 
     def save(self, key: Any, data: Any) -> None:
-        """Add code to the file."""
+        """Add the code of one signature of the kernel to the file, under a lock."""
         # numba reads an index, extends it and writes it. Without the lock, two processes could give
         # different code the same file, and a third one would run the wrong code.
         with _locked("lock"):
@@ -102,7 +102,7 @@ class CacheFile(IndexDataCacheFile):
 
 
 class _Locator(UserProvidedCacheLocator):
-    """A locator that takes the cache directory as it is, even if it is read-only."""
+    """A locator for numba that always uses CACHE_DIRECTORY, even if it is read-only."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> _Locator:
@@ -113,7 +113,7 @@ class _CacheImpl(CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
     def reduce(self, cres: Any) -> Any:
-        """Return the parts of a kernel that the cache keeps: its machine code without the bitcode.
+        """Return a compiled kernel as it is cached: its machine code, without LLVM's bitcode.
 
         numba would parse the bitcode at each load, for callers that link it, and callers have their
         own form of a kernel. A stub tells numba which function the machine code defines.
@@ -125,7 +125,7 @@ class _CacheImpl(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """The cache of one kernel. If it fails, the kernel is compiled again."""
+    """The cache of one kernel. If reading it fails, the kernel is compiled again."""
 
     _impl_class = _CacheImpl
 
@@ -152,7 +152,7 @@ class _Cache(FunctionCache):
 
 @cache
 def _add_runtime() -> None:
-    """Let machine code find the functions of numba's runtime, which is written in C."""
+    """Register the C functions of numba's runtime, which cached machine code calls."""
     for name, address in _nrt_python.c_helpers.items():
         symbol = name if name.startswith("_") else f"NRT_{name}"
         llvmlite.binding.add_symbol(symbol, address)
@@ -172,7 +172,7 @@ _INLINED: dict[str, Any] = {**_CALLED, "forceinline": True}
 
 
 class _PartLibrary(JITCodeLibrary):
-    """The code of a part, simplified only: its callers optimize and compile it.
+    """The LLVM code of a part of a kernel, only simplified: its callers optimize and compile it.
 
     Without the simplification callers would take longer, and much more memory.
     """
@@ -195,7 +195,7 @@ class _PartLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):
-    """A pass of numba that lowers a part (see `_Part`) to LLVM's language, without machine code."""
+    """A pass of numba that translates a part (see `_Part`) to LLVM's language only."""
 
     _name = "viking_part_lowering"
 
@@ -223,7 +223,7 @@ class _PartCompiler(CompilerBase):
 
 
 class _Part(CPUDispatcher):
-    """The form of a kernel that other kernels call; Python can't."""
+    """The form of a kernel that other kernels call. Python cannot call it."""
 
     def add_overload(self, cres: Any) -> None:
         self.overloads[tuple(cres.signature.args)] = cres
@@ -238,7 +238,7 @@ class _Kernel(CPUDispatcher):
         self._cache = _Cache(function)
 
     def _compilation_chain_init_hook(self) -> None:
-        """Look for no extensions of numba: that would read the metadata of all packages."""
+        """Do nothing. numba would look for its extensions in all installed packages here."""
 
     @property
     def _numba_type_(self) -> Any:
@@ -246,21 +246,24 @@ class _Kernel(CPUDispatcher):
 
 
 def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
+    """Compile a kernel that Python may call. It runs without the GIL and is cached on disk.
+
+    It is never parallel: numba's threads abort if several threads call a parallel kernel.
+    """
     return cast("Callable[_P, _R]", _Kernel(function, _OPTIONS))
 
 
 def called(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a part of a kernel as a call without references to arrays.
+    """Compile a part of a kernel as a function of its own; it counts no references to arrays.
 
     A call of an `njit` kernel counts a reference to each array of every bundle. Neither the part
-    nor the kernels that it calls can make arrays.
+    nor the kernels that it calls can allocate arrays.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _CALLED))
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a part of a kernel into each of its callers; it can't make arrays.
+    """Compile a part of a kernel into each of its callers; it cannot allocate arrays.
 
     A real call would pass every array of every bundle, and `_nrt` would count the references of
     each. Both would cost more than the part itself.
@@ -269,9 +272,9 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def is_compiled() -> bool:
-    """Return whether the cache holds all kernels of these sources, undamaged.
+    """Return True if the cache has the undamaged code of all kernels.
 
-    Removes damaged files and, if there are any, the mark of completeness.
+    If a file is damaged, delete it, and the file that marks the cache as complete.
     """
     damaged = [path for path in CACHE_DIRECTORY.rglob("*.nb[ci]") if not _is_sound(path)]
     with suppress(OSError):
@@ -281,27 +284,29 @@ def is_compiled() -> bool:
 
 
 def compiled() -> int:
-    """Return the number of kernels in the cache."""
+    """Return the number of files with compiled code in the cache."""
     return sum(1 for _ in CACHE_DIRECTORY.rglob("*.nbc"))
 
 
 def mark_compiled() -> None:
-    """Mark the cache as complete for later processes.
+    """Write the file that marks the cache as complete, so that later processes need not compile.
 
     Raises:
-        OSError: the mark can't be written, because the disk is full, for example.
+        OSError: it can't be written, because the disk is full, for example.
     """
     _mark().touch()
 
 
 def why_not_kept() -> OSError | None:
-    """Return the first error of this process in writing to the cache, or None."""
+    """Return the first error with which this process failed to write to the cache; None without."""
     return _failures[0] if _failures else None
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Hold the lock for compiling. Other processes wait; the system frees it if this one dies.
+    """Hold the lock for compiling during the block; other processes wait.
+
+    If this process dies, the system releases the lock.
 
     Raises:
         OSError: the cache can't be written.
@@ -334,9 +339,9 @@ def _is_sound(path: Path) -> bool:
 
 
 def keep_cache() -> None:
-    """Mark the code of these sources as used; remove code that was not used for a month.
+    """Note that the present cache is used; delete caches of other versions unused for a month.
 
-    A process that uses the removed code has it in memory and compiles what it loads later.
+    A process that still uses a deleted cache has its code in memory, and compiles other code again.
     """
     # The cache may be missing or read-only, or another process removes the same files.
     with suppress(OSError):

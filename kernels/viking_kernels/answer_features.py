@@ -1,4 +1,4 @@
-"""Features of a query and its first results, for the confidence of an answer."""
+"""Features of a query and its first results, from which the confidence of an answer is computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST = 10
 def features(
     tree: Tree, vectors: Vectors, raw: RawQuery, scope: Scope, terms: Terms, rows: I32
 ) -> tuple[float, float, float]:
-    """Return (`known_share`, *`cosines`) of a query with some texts of a scope."""
+    """Return `known_share` and both values of `cosines`, for a query and some texts of a scope."""
     inside = tail_directories(tree.directories, scope)
     known = known_share(tree.texts, scope, inside, terms, ranges_of(terms, scope))
     cosine, usual = cosines(rows, raw, vectors, scope.revision)
@@ -27,10 +27,10 @@ def features(
 
 @njit
 def known_share(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, ranges: I64) -> float:
-    """Return the share of the query's n terms that a living text of the scope has, in [0, 1].
+    """Return the share of the query's terms that occur in a living text of the scope, in [0, 1].
 
-    It is 0 for a query without terms. Titles count as a part of their texts. `ranges` are those
-    of `bm25.ranges_of`.
+    It is 0 for a query without terms. Titles are parts of texts here. `ranges` are those of
+    `bm25.ranges_of`.
     """
     n = terms.weight.shape[0]
     known = 0
@@ -54,18 +54,19 @@ def known_share(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, range
 
 @njit
 def cosines(rows: I32, raw: RawQuery, vectors: Vectors, revision: int) -> tuple[float, float]:
-    """Return the largest cosine of the query with some texts, and that with raw.usual.
+    """Return the largest cosine of the query with some texts, and its product with raw.usual.
 
-    The cosines are not centred. That with raw.usual is times its length.
+    The vectors are not centred. The second value is the cosine of the query with raw.usual, times
+    the length of raw.usual.
 
     Args:
-        rows: of the texts; -1 for none.
+        rows: the rows of the texts; -1 for none.
         raw: the query.
-        vectors: of all texts, of length 1.
-        revision: of the snapshot.
+        vectors: the vectors of all texts, of length 1.
+        revision: the revision of the snapshot.
 
     Returns:
-        (nan, nan) if nothing is compared: the query has no vector, or none of the texts has one.
+        (nan, nan) if the query has no vector, or none of the texts has one.
     """
     vector, base = raw.vector, vectors.base_raw.shape[0]
     if vector.shape[0] == 0:

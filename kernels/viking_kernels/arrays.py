@@ -61,12 +61,15 @@ _Rows = TypeVar("_Rows", int, I32, I64)
 
 
 def encode_file(row: _Rows) -> _Rows:
-    """Return the node of a file (or of each file): -1 - row. The node of a directory is its row."""
+    """Convert the row of a file (or an array of rows) to its node number: -1 - row.
+
+    The node number of a directory is its row.
+    """
     return -1 - row
 
 
 def decode_file(node: _Rows) -> _Rows:
-    """Return the row of a file's node."""
+    """Convert the node number of a file, or an array of them, to its row."""
     return -1 - node
 
 
@@ -75,17 +78,17 @@ def is_file(node: Node) -> bool: ...
 @overload
 def is_file(node: I32) -> npt.NDArray[np.bool_]: ...
 def is_file(node: Node | I32) -> bool | npt.NDArray[np.bool_]:
-    """Return True for a file, False for a directory; of each node of an array."""
+    """Return True for the node number of a file, False for a directory; elementwise."""
     return node < 0
 
 
 def row_of(node: Node) -> int:
-    """Return the row of a node in the numbering of its kind."""
+    """Return the row of a node, in the numbering of directories or of files."""
     return -1 - node if node < 0 else node
 
 
 class Directories(NamedTuple):
-    """D directories, the first Db of them in the base."""
+    """The directories of a snapshot: D rows, the first Db of them in the base."""
 
     parent: I32  # [D] -1 for the root
     end: I32  # [Db] one past the last base directory of the subtree
@@ -99,7 +102,7 @@ class Directories(NamedTuple):
 
 
 class Files(NamedTuple):
-    """F files, the first Fb of them in the base."""
+    """The files of a snapshot: F rows, the first Fb of them in the base."""
 
     directory: I32  # [F]
     next: I32  # [F and more] next file of the same directory by name, -1 none
@@ -110,7 +113,7 @@ class Files(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """T texts, the first Tb of them in the base."""
+    """The texts of a snapshot: T rows, the first Tb of them in the base."""
 
     file: I32  # [T] -1 for a directory's abstract
     directory: I32  # [T] the directory itself for its abstract
@@ -123,7 +126,7 @@ class Texts(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The rows of a snapshot."""
+    """The directories, files and texts of a snapshot."""
 
     directories: Directories
     files: Files
@@ -133,8 +136,9 @@ class Tree(NamedTuple):
 class Int4(NamedTuple):
     """int4 codes of rotated vectors x, without their part along an axis, which is kept in full.
 
-    x is nearly along * axis + scale * (code - 7.5), with code from 0 to 15. With the direction of
-    their centroid as the axis, crowded vectors are coded about twice as finely.
+    x is nearly along * axis + scale * (code - 7.5), with code from 0 to 15. The axis is the
+    direction of the mean of all vectors: what is left without it is small, so vectors that are
+    close together are coded about twice as finely.
     """
 
     axis: F32  # [rotated dim, see rotation.py] a unit vector, or zeros
@@ -160,7 +164,7 @@ class Vectors(NamedTuple):
 
 
 class SubtreeStats(NamedTuple):
-    """Sums and centroids of each directory's subtree. Each write gives a directory a new slot."""
+    """Counts and centroids of each directory's subtree. Each write gives a directory a new slot."""
 
     slot: I32  # [D]
     counts: I64  # [slots, COUNTS]
@@ -174,7 +178,7 @@ class SubtreeStats(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """A directory with its subtree at a revision, as ranges of base rows."""
+    """The subtree of a directory at a revision, as ranges [low, high) of base rows."""
 
     root: int  # the directory; the ranges are empty if it is in the tail
     dir_low: int
@@ -190,7 +194,7 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The n terms of a query, with all postings of the base and their postings of the tail.
+    """The n terms of a query: all postings of the base, and the terms' own postings of the tail.
 
     The keys 0 to n - 1 are words of texts, and n to 2n - 1 the same words in titles. A posting of a
     title has the first text of its file, and the number of terms of the title in place of the term
@@ -225,7 +229,7 @@ class Centroids(NamedTuple):
 
 
 class RawQuery(NamedTuple):
-    """A query as the caller states it, with the centroids of its scope."""
+    """A query as the caller gives it, with the centroids of its scope."""
 
     vector: F32  # [dim] of any length; [0]: there is none
     script: int  # 0: it matches every script
@@ -236,7 +240,10 @@ class RawQuery(NamedTuple):
 
 
 class PreparedQuery(NamedTuple):
-    """A query less the centroid of its script; made by `dense.prepare`."""
+    """A query whose vector is centred (the centroid of its script is subtracted) and coded.
+
+    `dense.prepare` makes it.
+    """
 
     use_dense: bool
     use_lexical: bool
@@ -252,7 +259,7 @@ class PreparedQuery(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The arrays for the scores of one query, by position (see scope.place). Queries reuse them.
+    """Working memory for the scores of one query, by position (see scope.place). Queries reuse it.
 
     `lexical`, `titles` and `dir_tf` are zeros between queries. The others may hold anything.
     """
@@ -285,7 +292,10 @@ class Scratch(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A query over a scope of a snapshot, for the parts of a kernel; its scratch changes."""
+    """A query, its scope, the arrays of the snapshot and the scratch, bundled for parts of kernels.
+
+    The contents of the scratch change.
+    """
 
     tree: Tree
     vectors: Vectors
@@ -297,7 +307,7 @@ class Search(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of a find's final scores, see `hierarchy`."""
+    """The weights of the parts of a file's final score, see `hierarchy`."""
 
     parent: float  # b
     below_root: float  # b for the children of the scope's root

@@ -51,7 +51,7 @@ SCORE_FLOOR = 0.2
 
 @inlined
 def postings(terms: Terms, term: int) -> tuple[int, int]:
-    """Return the range of a term's postings in the base; it is empty if the term is not there."""
+    """Return the range [first, last) of a term's postings in the base; (0, 0) without any."""
     low, high = 0, terms.base_key.shape[0]
     while low < high:
         middle = (low + high) // 2
@@ -66,7 +66,7 @@ def postings(terms: Terms, term: int) -> tuple[int, int]:
 
 @inlined
 def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
-    """Return the first index in [low, high) of a rising value not below `wanted`; else high."""
+    """Return the first index in [low, high) with a value >= `wanted`, else high; values rise."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < wanted:
@@ -78,7 +78,7 @@ def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
 
 @njit
 def ranges_of(terms: Terms, scope: Scope) -> I64:
-    """Return [2n, 2]: the range of each term's base postings in the scope."""
+    """Return [2n, 2]: for each key of the terms, the range of its base postings in the scope."""
     ranges = np.empty((terms.key.shape[0], 2), np.int64)
     for i in range(ranges.shape[0]):
         first, last = postings(terms, i)
@@ -89,7 +89,10 @@ def ranges_of(terms: Terms, scope: Scope) -> I64:
 
 @inlined
 def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
-    """Return whether clearing `size` scores is faster than clearing those of the postings."""
+    """Return True if clearing all `size` scores is faster than clearing those of the postings.
+
+    The postings are those of the ranges [first, last).
+    """
     count = 0
     for i in range(first, last):
         count += ranges[i, 1] - ranges[i, 0]
@@ -98,9 +101,10 @@ def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
 
 @inlined
 def _add_to_directory(position: int, tf: float, dir_tf: F32, touched: I32, count: int) -> int:
-    """Add a tf above 0 to a directory's document; return the number of touched directories.
+    """Add a tf above 0 to a directory's document; return the number of directories with a tf.
 
-    There is no branch, because it would be hard to predict.
+    The directory is written to `touched` first. There is no branch, because it would be hard to
+    predict.
     """
     touched[count] = position
     count += np.int64(dir_tf[position] == 0)
@@ -110,7 +114,7 @@ def _add_to_directory(position: int, tf: float, dir_tf: F32, touched: I32, count
 
 @inlined
 def norm_of(average: float) -> tuple[float, float]:
-    """Return (level, slope): tf / (tf + level + slope * length) is the saturation of a term."""
+    """Return (level, slope) of BM25: a term's gain is tf / (tf + level + slope * text length)."""
     return K1 * (1.0 - B), K1 * B / average
 
 
@@ -122,7 +126,7 @@ def idf(documents: float, df: float) -> float:
 
 @inlined
 def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Scope) -> bool:
-    """Return whether a posting of the tail is of a living text of the scope."""
+    """Return True if posting p of the tail is of a living text of the scope."""
     text = terms.tail_text[p]
     return texts.tombstoned[text] > scope.revision and directory_inside(
         texts.directory[text], tail_inside, scope
@@ -133,9 +137,10 @@ def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Sco
 def score_scope(
     search: Search, tail_inside: U8, terms: Terms, ranges: I64
 ) -> tuple[int, float, F64]:
-    """Score every text and directory of a scope against the query's terms.
+    """Compute the BM25 scores of all texts and directories of a scope.
 
-    The score of a text is divided by the ideal, the upper bound of a text's score; see the module.
+    Scores are divided by the ideal, which is the upper bound of the score of a text; see the
+    module.
 
     Args:
         search: scratch.lexical and .dir_lexical, zeros for the scope, get scores in [0, 1).
@@ -184,7 +189,7 @@ def score_scope(
 
 @inlined
 def _all_alive(texts: Texts, alive: int, scope: Scope, tail_inside: U8) -> bool:
-    """Return whether no base text of the scope is tombstoned, given the number of living texts."""
+    """Return True if all base texts of the scope are living; `alive` counts all living texts."""
     for row in range(scope.base_texts, texts.tombstoned.shape[0]):
         alive -= np.int64(
             texts.tombstoned[row] > scope.revision
@@ -204,12 +209,12 @@ def _score_term(
     terms: Terms,
     ranges: I64,
 ) -> float:
-    """Add a term to the scores of texts and directories; return its weight in their ideal.
+    """Add a term to the scores of texts and directories; return its part of the directories' ideal.
 
     Args:
-        gain: the term's share of the texts' ideal.
-        average: length of a text.
-        all_alive: no base text is tombstoned.
+        gain: the term's share of the ideal of texts.
+        average: the average length of a text.
+        all_alive: True if no base text is tombstoned.
     """
     tree, stats, scope, scratch = search.tree, search.stats, search.scope, search.scratch
     parents, starts, texts = tree.directories.parent, tree.directories.texts, tree.texts
@@ -258,11 +263,11 @@ def _score_term(
 
 @njit
 def rescale_to_floor(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
-    """Multiply all lexical scores by one factor, so that the best one reaches SCORE_FLOOR.
+    """Multiply all lexical scores by one factor, so that the best one is at least SCORE_FLOOR.
 
-    No text can have most terms of a long query. All scores over the ideal are small then, and words
-    would hardly count beside dense. Scores of 0 stay 0, and texts of a script that mismatches the
-    query's do not set the factor. `lexical` [texts of the scope] is changed in place.
+    No text has most terms of a long query, so all scores are small compared with the ideal, and
+    words would hardly count beside dense. Scores of 0 stay 0, and texts of a script that mismatches
+    the query's do not set the factor. `lexical` [texts of the scope] is changed in place.
 
     Returns the factor; 1 if the best score is high enough or nothing matches.
     """
@@ -289,7 +294,7 @@ def rescale_to_floor(texts: Texts, scope: Scope, script: int, lexical: F32) -> f
 
 @njit
 def forget(terms: Terms, ranges: I64, scope: Scope, lexical: F32) -> None:
-    """Reset the lexical scores that the terms can have changed to zeros."""
+    """Set the lexical scores that a query's terms may have changed back to 0."""
     count = terms.weight.shape[0]
     size = scope.text_high - scope.text_low
     if is_crowded(ranges, 0, count, size):

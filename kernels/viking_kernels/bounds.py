@@ -34,9 +34,9 @@ _SHORT = 0.02  # a centroid's part across the axis is bounded, not multiplied, i
 def bound_scores(weights: tuple[float, float], search: Search) -> None:
     """Fill scratch.code_scores with upper bounds of v * dense + w * lexical of the base texts.
 
-    These are all base texts of the scope, tombstoned or not. If the scripts mismatch, the score is
-    (v + w) * `node_scores.capped`. Without a query vector, dense is 0. A text whose vector is not
-    known yet has dense 0, which the bound holds for.
+    All base texts of the scope get a bound, tombstoned or not. If the scripts of text and query
+    mismatch, the score is (v + w) * `node_scores.capped`. Without a query vector, dense is 0. A
+    text whose vector is not known yet has dense 0, and the bound is valid for that.
 
     Args:
         weights: (v, w), at least 0.
@@ -68,9 +68,9 @@ def _bound_run(
     factors: I8,
     search: Search,
 ) -> None:
-    """Bound the scores of a run of base texts; `factors` are those of the direction.
+    """Compute the upper bounds of a run of base texts in the same script.
 
-    |x - m'|^2 = 1 + |m'|^2 - 2 m' . x.
+    `direction` and `factors` are the coded query. |x - m'|^2 = 1 + |m'|^2 - 2 m' . x.
     """
     query, scratch = search.query, search.scratch
     low, high = run.low, run.high

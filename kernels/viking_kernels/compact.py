@@ -24,7 +24,7 @@ from viking_kernels.statistics_updates import FIXED_POINT
 
 @njit
 def order_files(tree: Tree, revision: int, directories: I32) -> tuple[I32, I32]:
-    """Return the living files of `directories`, one directory after the other, by name.
+    """Return the living files of directories: directory by directory, sorted by name.
 
     Returns:
         (rows, starts): files of directories[i] are rows[starts[i] : starts[i + 1]].
@@ -48,16 +48,16 @@ def order_files(tree: Tree, revision: int, directories: I32) -> tuple[I32, I32]:
 def order_texts(
     tree: Tree, revision: int, abstracts: I32, files: I32, file_starts: I32, base_texts: int
 ) -> tuple[I32, I32, I32]:
-    """Return the living texts in order: each directory's abstract, then its files' texts.
+    """Return the living texts of directories: for each its abstract, then its files' texts.
 
     Args:
-        abstracts: [directories] rows of the directories' abstracts, -1 none.
+        abstracts: [directories] the rows of the directories' abstracts, -1 none.
         files, file_starts: the results of `order_files`.
-        base_texts: number of base texts.
+        base_texts: the number of base texts.
 
     Returns:
-        (rows; starts by directory; [files, 2] start and end by file, because the abstract of the
-        next directory may follow a file).
+        (rows; index of the first text by directory; [files, 2] first text and one past the last by
+        file, because the abstract of the next directory may follow a file).
     """
     texts = tree.texts.file.shape[0]
     rows = np.empty(texts, np.int32)
@@ -96,9 +96,9 @@ def order_texts(
 
 @njit
 def gather_strings(at: I64, data: U8, tail_at: I64, tail: U8, rows: I32) -> tuple[I64, U8]:
-    """Return (bounds, bytes) of the strings of the given rows, one after the other.
+    """Copy the strings of some rows into one array; return (bounds, bytes).
 
-    String r is data[at[r] : at[r + 1]]. The strings of later rows are in `tail` in the same form.
+    String r of the base is data[at[r] : at[r + 1]]. Later rows are in `tail` in the same form.
     """
     base = at.shape[0] - 1
     bounds = np.zeros(rows.shape[0] + 1, np.int64)
@@ -173,9 +173,9 @@ def merge_postings(
 
 @njit
 def sum_up(parents: I32, counts: I64) -> None:
-    """Add each directory's counts [D, n] to its parent's, children before parents.
+    """Add the counts [D, n] of each directory to those of all directories above it.
 
-    Rows are in depth-first order. The columns must be sums over subtrees.
+    On return each row is the sum over its subtree. Rows must be in depth-first order.
     """
     for row in range(parents.shape[0] - 1, 0, -1):
         for j in range(counts.shape[1]):
@@ -192,9 +192,10 @@ def sum_vectors(
     has_vector: U8,
     raw: F32,
 ) -> I64:
-    """Return [centroids, dim] fixed point sums of the vectors of each subtree and script.
+    """Return [centroids, dim], the sum of the vectors of each subtree and script, in fixed point.
 
-    `centroid_slot` [D, SCRIPTS] has the row of each directory and script, -1 without a vector.
+    `centroid_slot` [D, SCRIPTS] has the row of the sum of each directory and script, -1 if it has
+    no vector.
     """
     dimension = raw.shape[1]
     sums = np.zeros((centroids, dimension), np.int64)
@@ -217,7 +218,7 @@ def sum_vectors(
 def own_counts(
     text_dir: I32, text_file: I32, text_length: I32, text_script: U8, parents: I32
 ) -> I64:
-    """Return [D, COUNTS] of each directory alone: TEXTS, lengths, OWN_TEXT and scripts."""
+    """Return the counts [D, COUNTS] of each directory alone, without its subdirectories."""
     counts = np.zeros((parents.shape[0], COUNTS), np.int64)
     for text in range(text_dir.shape[0]):
         directory = text_dir[text]

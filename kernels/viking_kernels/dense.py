@@ -56,9 +56,9 @@ processor itself fetches no further than to the end of a page."""
 
 @njit
 def to_int8(x: F32, code: I8) -> tuple[int, float, float]:
-    """Return (bias, step, residual norm) of x [dim], which is nearly step * code.
+    """Code x [dim] in int8, so that x is nearly step * code; return (bias, step, residual norm).
 
-    Fills `code` [padded dim]. `bias` is the excess of the `products_int8` with the code.
+    Fills `code` [padded dim]. `bias` is what `products_int8` with this code is too large by.
     """
     largest = 0.0
     for j in range(x.shape[0]):
@@ -80,7 +80,10 @@ def to_int8(x: F32, code: I8) -> tuple[int, float, float]:
 
 @njit
 def code_centroids(raw: F32, axis: F32) -> Centroids:
-    """Code the centroids [SCRIPTS, dim] of a scope; `axis` is that of the base's int4 codes."""
+    """Return the centroids [SCRIPTS, dim] of a scope with their int8 codes and int4 factors.
+
+    `axis` is that of the base's int4 codes.
+    """
     dimension = raw.shape[1]
     code = np.empty((SCRIPTS, -(-dimension // simd.LANES) * simd.LANES), np.int8)
     bias = np.empty(SCRIPTS, np.int64)
@@ -106,7 +109,7 @@ def code_centroids(raw: F32, axis: F32) -> Centroids:
 
 @njit
 def prepare(raw: RawQuery) -> PreparedQuery:
-    """Return the query less the centroid of its script, with the codes of its direction."""
+    """Return the query with its vector centred, scaled to length 1, and coded."""
     centroids = raw.centroids
     dimension = centroids.raw.shape[1]
     direction = np.zeros(dimension, np.float32)
@@ -169,9 +172,9 @@ _products_of_two: Any = inlined(_plain_products_of_two) if _PLAIN else simd.prod
 
 @inlined
 def products_int8(codes: I8, row: int, a: I8, a_row: int, b: I8, b_row: int) -> tuple[int, int]:
-    """Return (code . a[a_row], code . b[b_row]) of one row of codes [n, padded dim], in int32.
+    """Return the products of a row of codes with a[a_row] and with b[b_row], in int32.
 
-    Each product exceeds the true one by the bias that `to_int8` returned for a[a_row] or b[b_row].
+    Each is larger than the true product by the bias that `to_int8` returned for that row.
     """
     along, across = _products(codes, row, a, a_row, b, b_row)
     return along, across
@@ -183,7 +186,7 @@ def multiply_codes(
 ) -> None:
     """Fill out[:, : high - low] with the products of codes[low:high], without the bias.
 
-    out[0] has those with the query's code, out[1] those with the code of a script's centroid.
+    out[0] gets those with the query's code, out[1] those with the code of a script's centroid.
     """
     centroids = query.centroids
     bias, centroid_bias = np.int32(query.bias), np.int32(centroids.bias[script])
@@ -204,7 +207,7 @@ def multiply_codes(
 
 
 class Operands(NamedTuple):
-    """The operands of `coded_parts` that are the same for all texts of a script, in fp32."""
+    """Constants of `coded_parts` for one query and one script, in fp32."""
 
     step: float  # of the query's code
     dot: float  # direction . m'
@@ -218,7 +221,7 @@ class Operands(NamedTuple):
 
 @inlined
 def operands_of(query: PreparedQuery, script: int) -> Operands:
-    """Return the operands for a query and the centroid of a script."""
+    """Return the constants of `coded_parts` for a query and the centroid of a script."""
     centroids = query.centroids
     length, residual = centroids.length[script], centroids.residual[script]
     # fp32 sums of some hundred products, |x| = 1 and the arithmetic are exact to about 1e-6.
@@ -238,16 +241,17 @@ def operands_of(query: PreparedQuery, script: int) -> Operands:
 def coded_parts(
     along: int, across: int, scale: float, residual: float, operands: Operands
 ) -> tuple[float, float, float, float]:
-    """Return ((x - m') . u, |x - m'|^2, the error bound of each) of a text from its int8 code.
+    """Return ((x - m') . u, |x - m'|^2, the error bound of each) of a text, from its int8 code.
 
     By Cauchy and Schwarz the error of a product with a coded row is at most the residual norm. The
     codes of the query and of the centroid add theirs.
 
     Args:
-        along: product of the code with the query's code.
-        across: product of the code with the code of the centroid of its script.
+        along: the product of the code with the query's code.
+        across: the product of the code with the code of the centroid of its script.
         scale: Vectors.scale of the text.
         residual: Vectors.residual of the text.
+        operands: the result of `operands_of`.
     """
     dot = scale * (operands.step * np.float32(along)) - operands.dot
     square = operands.square - scale * (operands.twice * np.float32(across))
@@ -260,7 +264,7 @@ def coded_parts(
 def parts_of_code(
     codes: I8, row: int, scale: float, residual: float, query: PreparedQuery, script: int
 ) -> tuple[float, float, float, float]:
-    """Return the `coded_parts` of one row of codes [n, padded dim], of a text or a centroid."""
+    """Return the `coded_parts` of one row of int8 codes, which are those of texts or centroids."""
     centroids = query.centroids
     along, across = products_int8(codes, row, query.code, 0, centroids.code, script)
     return coded_parts(
@@ -274,7 +278,7 @@ def parts_of_code(
 
 @inlined
 def raw_cosine(vectors: Vectors, row: int, query: PreparedQuery, script: int) -> float:
-    """Return dense of a text from its fp32 vector."""
+    """Return the dense score of a text, in [0, 1], from its fp32 vector."""
     base = vectors.base_raw.shape[0]
     if row < base:
         dot, square = centred(vectors.base_raw[row], query, script)
@@ -285,7 +289,7 @@ def raw_cosine(vectors: Vectors, row: int, query: PreparedQuery, script: int) ->
 
 @inlined
 def cosine(dot: float, square: float) -> float:
-    """Return the dense score of a text: its centred cosine, cut off to [0, 1].
+    """Return the dense score of a text: its centred cosine, limited to [0, 1].
 
     Symbols are those of the module: x is the vector of the text, m' the centroid of its language
     and u the unit vector of the centred query.
@@ -306,9 +310,9 @@ def cosine(dot: float, square: float) -> float:
 def bounded_cosine(
     dot: float, square: float, dot_error: float, square_error: float
 ) -> tuple[float, float]:
-    """Return (`cosine`, its error bound), given the error bounds of both operands.
+    """Return (`cosine`, its error bound), given the error bounds of both arguments.
 
-    In fp32 and without a branch, so that LLVM vectorizes it.
+    It works in fp32 and without a branch, so that LLVM vectorizes it.
     """
     one = np.float32(1)
     least = np.float32(_NEGLIGIBLE * _NEGLIGIBLE)
@@ -326,7 +330,7 @@ def bounded_cosine(
 
 @inlined
 def cosine_upper_bound(dot: float, square: float, dot_error: float, square_error: float) -> float:
-    """Return the upper bound of `cosine` in fp32, given the error bounds of both operands."""
+    """Return an upper bound of `cosine` in fp32, given the error bounds of both arguments."""
     one = np.float32(1)
     least = np.float32(_NEGLIGIBLE * _NEGLIGIBLE)
     shrink = one / np.sqrt(max(np.float32(square - square_error), least))
@@ -336,7 +340,7 @@ def cosine_upper_bound(dot: float, square: float, dot_error: float, square_error
 
 @inlined
 def only_language(slot: int, stats: SubtreeStats) -> int:
-    """Return the script of all vectors of a directory's subtree; -1 for several or none."""
+    """Return the script of all vectors in a directory's subtree; -1 for several scripts or none."""
     languages = 0
     only = 0
     for script in range(SCRIPTS):
@@ -349,11 +353,11 @@ def only_language(slot: int, stats: SubtreeStats) -> int:
 
 @inlined
 def directory_coded(slot: int, query: PreparedQuery, stats: SubtreeStats) -> tuple[float, float]:
-    """Return (an estimate of `directory_dense`, its error bound) from the code of a base centroid.
+    """Return (an estimate of `directory_dense`, its error bound) from the code of a centroid.
 
-    A negative estimate means that the code cannot tell. Either the centroid is so near to that of
-    the scope that their difference is no longer than a residual, or the subtree has changed since
-    the base was written.
+    The estimate is negative if the code cannot tell: the centroid is so near to that of the scope
+    that their difference is no longer than a residual, or the subtree has changed since the base
+    was written.
     """
     only = only_language(slot, stats)
     if only < 0 or stats.centroid_slot[slot, only] >= stats.base_centroid_codes.shape[0]:
@@ -374,10 +378,11 @@ def directory_coded(slot: int, query: PreparedQuery, stats: SubtreeStats) -> tup
 
 @inlined
 def directory_dense(slot: int, query: PreparedQuery, stats: SubtreeStats) -> float:
-    """Return dense of a directory: of the sum of its subtree's vectors, each less its centroid.
+    """Return the dense score of a directory, in [0, 1]: that of the sum of its centred vectors.
 
-    In [0, 1]; 0 if the subtree has no vector. With n vectors of mean c in each language, the sum
-    is that of n * (c - m') over the languages. With one language n does not matter.
+    The vectors are those of its subtree. It is 0 if there is none. With n vectors of mean c in each
+    language, the sum is that of n * (c - m') over the languages. With one language n does not
+    matter.
     """
     base = stats.base_centroid.shape[0]
     only = only_language(slot, stats)
@@ -406,7 +411,7 @@ def directory_dense(slot: int, query: PreparedQuery, stats: SubtreeStats) -> flo
 
 @inlined
 def centred(x: F32, query: PreparedQuery, script: int) -> tuple[float, float]:
-    """Return ((x - m') . u, |x - m'|^2).
+    """Return ((x - m') . u, |x - m'|^2) for a vector x and the centroid m' of its script.
 
     m' is subtracted first. Near the centroid, differences of large sums would be noise.
     """

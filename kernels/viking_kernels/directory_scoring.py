@@ -1,4 +1,4 @@
-"""Opening directories, and the upper bounds that let a scan pass directories over.
+"""Opening directories, and the upper bounds by which a scan passes directories over.
 
 To open a directory is to score its files: their node scores, their shares from neighbours and from
 the directory, and whether they can be among the k best.
@@ -33,7 +33,7 @@ _FIRST = 32  # directories with the highest upper bounds
 
 
 class Best(NamedTuple):
-    """The best files so far."""
+    """The best files found so far."""
 
     top: F32  # [k] heap of the lower bounds of the k best final scores
     held: I64  # [1] number of scores in it
@@ -41,7 +41,7 @@ class Best(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The limits that stop a walk."""
+    """The limits at which a walk stops."""
 
     in_round: int  # directories opened in a round
     patience: int  # rounds without a change, to stop after
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The rules for opening directories, and the best files found by it."""
+    """The settings by which directories are opened, and the best files found so far."""
 
     weights: Weights  # of the find
     exact: bool  # texts are scored from vectors, not from codes
@@ -61,15 +61,15 @@ class Opening(NamedTuple):
 
 @njit
 def none_yet(k: int) -> Best:
-    """Return room for the best before any file is scored."""
+    """Return an empty Best for k files."""
     return Best(np.empty(k, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 @inlined
 def code_directory(directory: int, search: Search) -> None:
-    """Fill scratch.code_scores and .code_errors for the base texts of a directory.
+    """Score the base texts of a directory by codes, into scratch.code_scores and .code_errors.
 
-    Tail texts have codes of their own; `score_files` scores these one at a time.
+    Texts of the tail have codes of their own; `score_files` scores these one at a time.
     """
     if directory < search.scope.base_dirs:
         texts = search.tree.directories.texts
@@ -78,10 +78,10 @@ def code_directory(directory: int, search: Search) -> None:
 
 @inlined
 def score_files(directory: int, exact: bool, search: Search) -> int:
-    """Fill scratch.file_scores, .file_errors and .best for a directory's files.
+    """Compute the node scores of a directory's files; return the number of their texts.
 
-    Returns the number of their texts. Unless `exact`, the scores are from codes, which
-    `code_directory` must have scored just before.
+    scratch.file_scores, .file_errors and .best get the results. Unless `exact`, the scores are from
+    codes, which `code_directory` must have scored just before.
     """
     tree, scope, scratch = search.tree, search.scope, search.scratch
     position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
@@ -105,7 +105,10 @@ def score_files(directory: int, exact: bool, search: Search) -> int:
 
 @inlined
 def _score_range(directory: int, search: Search) -> int:
-    """Do `score_files` from codes in a directory that is as it was when the base was written."""
+    """Compute the node scores of a directory's files from codes, as `score_files`.
+
+    The directory must be as it was when the base was written.
+    """
     tree, scope, scratch = search.tree, search.scope, search.scratch
     first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
     if first == last:
@@ -132,13 +135,13 @@ def _score_range(directory: int, search: Search) -> int:
 
 @inlined
 def offer_files(position: int, row: int, search: Search, opening: Opening) -> tuple[bool, float]:
-    """Compute the final scores of a directory's files and offer them to `opening.best`.
+    """Compute the final scores of a directory's files, and add the best ones to `opening.best`.
 
-    The error of a convex combination is at most the largest of its parts; the parent is exact.
-    scratch.candidates and .upper_bounds get the files that may be among the best.
+    The error of a weighted mean is at most the largest error of its parts; the parent's score is
+    exact. scratch.candidates and .upper_bounds get the files that may be among the best.
 
     Returns:
-        (whether the k best changed, the highest node score of the files with its title's bonus).
+        (True if the k best changed, the highest node score plus title bonus of the files).
     """
     scope, scratch = search.scope, search.scratch
     weights, allowed, best = opening.weights, opening.allowed, opening.best
@@ -185,10 +188,11 @@ def offer_files(position: int, row: int, search: Search, opening: Opening) -> tu
 def open_directory(
     position: int, row: int, search: Search, opening: Opening
 ) -> tuple[bool, float, int]:
-    """Score the files of a directory and offer them: (changed, best node score, texts).
+    """Score the files of a directory and offer them; return (changed, best node score, texts).
 
-    Sampled directories already have node scores. For the others, unless `exact`, `code_directory`
-    must have been called just before.
+    The first two are the results of `offer_files`, the last is the number of texts scored. Sampled
+    directories already have node scores. For the others, unless `exact`, `code_directory` must have
+    been called just before.
     """
     texts = 0
     if search.scratch.sampled[position] == 0:
@@ -199,11 +203,11 @@ def open_directory(
 
 @njit
 def open_all(count: int, search: Search, opening: Opening) -> int:
-    """Open the directories of the scope, `count` positions; return the number of texts.
+    """Open all directories of the scope (`count` positions); return the number of their texts.
 
-    Unless `opening.exact` or `opening.every`, directories are passed over if no file of them can be
-    among the best, by int4 codes or by int8 codes. The most promising ones are opened first, so
-    that the k-th best score is high early.
+    Unless `opening.exact` or `opening.every`, a directory is passed over if the upper bounds from
+    int4 or int8 codes show that no file of it can be among the best. The most promising ones are
+    opened first, so that the k-th best score is high early.
     """
     scope, scratch, query = search.scope, search.scratch, search.query
     weights, exact, best = opening.weights, opening.exact, opening.best
@@ -245,7 +249,7 @@ def open_all(count: int, search: Search, opening: Opening) -> int:
 
 @called
 def bound_directories(weights: Weights, search: Search, upper_bounds: F32) -> int:
-    """Fill `upper_bounds`, by position, with those of the final scores of each directory's files.
+    """Fill `upper_bounds`, by position: no final score of a directory's files is above its bound.
 
     Smoothing never exceeds the best node score of the directory. Sampled directories have node
     scores with error bounds. For the others, scratch.code_scores must hold the results of
@@ -273,7 +277,7 @@ def bound_directories(weights: Weights, search: Search, upper_bounds: F32) -> in
 
 @inlined
 def _bound_sampled(row: int, position: int, weights: Weights, search: Search) -> float:
-    """Return the upper bound of the final scores of a directory's files, from node scores."""
+    """Return an upper bound of the final scores of a directory's files, from their node scores."""
     scratch = search.scratch
     node = title = np.float32(0)
     count = list_files(row, scratch.unchanged[position] == 1, search)
@@ -290,7 +294,7 @@ def _bound_sampled(row: int, position: int, weights: Weights, search: Search) ->
 def _bound_from_codes(
     row: int, position: int, weights: Weights, scored: bool, search: Search
 ) -> float:
-    """Return the upper bound of the final scores of a base directory's files, from codes.
+    """Return an upper bound of the final scores of a base directory's files, from codes.
 
     With `scored`, scratch.code_scores and .code_errors hold the directory's texts, from
     `score_codes`. Without, scratch.code_scores holds the upper bounds of all texts of the scope,
@@ -315,7 +319,7 @@ def _bound_from_codes(
 def _upper_bound(
     row: int, position: int, weights: Weights, node: float, title: float, search: Search
 ) -> float:
-    """Return the upper bound of final scores for the highest node score and title bonus."""
+    """Return an upper bound of final scores, given the highest node score and title bonus."""
     scratch, weight = search.scratch, parent_share(row, weights, search.scope)
     parent = np.float64(
         scratch.directories[DIRECTORY_FINAL, position] + scratch.dir_errors[position]

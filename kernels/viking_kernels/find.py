@@ -1,4 +1,4 @@
-"""One query over one scope: the kernels in the order in which a find calls them."""
+"""A find: the kernels that answer one query over one scope, in the order of their calls."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Plan(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The result of a find. Positions are in the scope's arrays, see scope.place."""
+    """The result of a find. Positions are those of `scope.place`."""
 
     rows: I32  # [n] the k best files, best first, with all that tie with the last one
     parts: F64  # [n, PARTS] of their scores, see arrays.DENSE
@@ -113,14 +113,14 @@ class Found(NamedTuple):
 
     @property
     def weights(self) -> Weights:
-        """The weights of the final scores; the fields are flat as those of a Plan."""
+        """The weights of the final scores, as one bundle."""
         return Weights(
             self.parent_weight, self.below_root_weight, self.neighbour_weight, self.other_script
         )
 
 
 def scratch(directories: int, files: int, texts: int) -> Scratch:
-    """Return a scratch for so many rows."""
+    """Return working memory for so many rows."""
     return Scratch(
         lexical=np.zeros(texts, np.float32),
         titles=np.zeros(files, np.float32),
@@ -159,7 +159,7 @@ def find(
     plan: Plan,
     scratch: Scratch,
 ) -> Found:
-    """Score the scope's files and directories as the plan says.
+    """Score the files and directories of a scope as the plan says.
 
     Args:
         tree, vectors, stats: of a snapshot.
@@ -286,7 +286,7 @@ def find(
 
 @inlined
 def _with_ties(count: int, kept: I64, parts: F64) -> int:
-    """Return the number of the `count` best files, at most all, and of those that tie with them."""
+    """Return how many of `kept` are its `count` best files or tie with the last of these."""
     count = min(count, kept.shape[0])
     while 0 < count < kept.shape[0] and parts[kept[count], FINAL] == parts[kept[count - 1], FINAL]:
         count += 1
@@ -295,7 +295,7 @@ def _with_ties(count: int, kept: I64, parts: F64) -> int:
 
 @njit
 def forget(texts: Texts, scope: Scope, terms: Terms, scratch: Scratch) -> None:
-    """Prepare a scratch for the next query, after a find that kept the words."""
+    """Reset a scratch for the next query, after a find that kept the lexical scores."""
     _forget(texts, scope, terms, bm25.ranges_of(terms, scope), scratch)
 
 
@@ -316,7 +316,7 @@ def score_nodes(
     weights: Weights,
     scratch: Scratch,
 ) -> F64:
-    """Return the exact final scores of living nodes of the scope, after a find by any method.
+    """Return the exact final scores of living nodes of the scope, after any find in it.
 
     Args:
         nodes: [n] see arrays.encode_file.
@@ -365,9 +365,9 @@ def _adjusted(
     plan: Plan,
     search: Search,
 ) -> I64:
-    """Return the k best of `kept` and of plan.more by the scores of the second stage.
+    """Return the k best of the files `kept` and plan.more, after the second stage of scoring.
 
-    Of `kept`, the best plan.adjusted files, and those that tie with the last of these, get the
+    The best plan.adjusted files of `kept`, and those that tie with the last of these, get the
     stage. The others keep their order behind these: one factor makes their scores no higher.
     """
     scope, named, factors = search.scope, plan.named, plan.factors
@@ -413,7 +413,7 @@ def _adjusted(
 
 @njit
 def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I32:
-    """Return the positions of the best of `count` directories, then that of the scope's root."""
+    """Return where a walk starts: positions of the best of `count` directories, then the root."""
     best = select.best_positions(scratch.directories[DIRECTORY_FINAL, :count], wanted)
     starts = np.empty(best.shape[0] + 1, np.int32)
     for i in range(best.shape[0]):
@@ -424,7 +424,7 @@ def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I3
 
 @njit
 def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
-    """Return the rising positions of the files that may be among the k best above a threshold."""
+    """Return the ascending positions of files that may be among the k best above a threshold."""
     count = best.candidates[0]
     full = best.held[0] == best.top.shape[0]
     floor = best.top[0] if full else np.float32(0)
@@ -444,7 +444,7 @@ def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
 def _with_proposed(
     candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
 ) -> I32:
-    """Return the candidates with the files of the best texts by words and of those in `near`."""
+    """Return the candidates, files of the best texts by words, and files of texts in `near`."""
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)
@@ -469,7 +469,7 @@ def _with_proposed(
 
 @njit
 def _distinct(values: I32) -> I32:
-    """Sort `values` in place and return them without repeats."""
+    """Sort `values` in place, and return the distinct ones."""
     select.sort_rising(values)
     count = 0
     for i in range(values.shape[0]):

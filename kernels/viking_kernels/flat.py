@@ -1,4 +1,4 @@
-"""Exact flat search by words alone, and the conditions that every flat search has for a text.
+"""Exact search in all texts by words alone, and the conditions of a text for every such search.
 
 Terms that can't bring a text among the k best by themselves are looked up only for the texts of
 other terms (MaxScore: Turtle and Flood 1995), one window of texts after the other.
@@ -34,7 +34,7 @@ _LOOK_UP = 16  # postings that are added in about the time of one lookup
 
 @inlined
 def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
-    """Return whether a text of the scope's base range, or of the tail, is alive in the scope."""
+    """Return True if a text of the scope's range, or any text of the tail, is living and inside."""
     return texts.tombstoned[row] > scope.revision and (
         row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
     )
@@ -42,7 +42,7 @@ def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
 
 @inlined
 def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
-    """Return whether a text of the scope belongs to a file that the filter allows."""
+    """Return True if the filter allows the file of a text; False for a directory's abstract."""
     file = np.int64(texts.file[row])
     if file < 0:
         return False
@@ -51,7 +51,7 @@ def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
 
 
 class _Postings(NamedTuple):
-    """Postings of any terms, with the lengths of texts."""
+    """Postings of several terms, with the lengths of all texts."""
 
     text: I32  # [postings]
     tf: U16  # [postings]
@@ -68,11 +68,11 @@ def _add_up(
     scores: F32,
     gained: F32,
 ) -> int:
-    """Add the gains of postings [at, last) to `scores`, up to the first text behind them.
+    """Add the BM25 gains of the postings [at, last) to `scores`, for texts below rows[1].
 
     `scores` are those of the texts rows[0] to rows[1] - 1; no posting is of a text before these.
-    `factors` are those of `simd_scores.gains`, and `gained` [POSTINGS] is space. Returns the first
-    posting that is not added.
+    `factors` are those of `simd_scores.gains`, and `gained` [POSTINGS] is working memory. Returns
+    the first posting that is not added.
     """
     text, tf, length = postings.text, postings.tf, postings.length
     start, end = rows
@@ -93,7 +93,7 @@ def _add_up(
 
 @inlined
 def _skip(text: I32, at: int, last: int, row: int) -> int:
-    """Return the first posting of [at, last) whose text is not below `row`; it is likely near."""
+    """Return the first posting in [at, last) whose text is not below `row`; fast if it is near."""
     if at >= last or text[at] >= row:
         return at
     step = 1
@@ -113,7 +113,7 @@ def keyword_top(
     allowed: U8,
     k: int,
 ) -> tuple[I32, F32]:
-    """Return the k files' texts of a scope with the best scores against the query's terms.
+    """Return the k texts of a scope with the best BM25 scores; only texts of files count.
 
     The scores equal those of `bm25.score_scope` to 1e-6. N, df and the average length are those of
     the scope, with or without a filter.

@@ -1,4 +1,4 @@
-"""Fusion of ranked lists by rank."""
+"""Fusion of several ranked lists into one, by the ranks of their rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from viking_kernels.select import best_rows, sort_rising
 
 @njit
 def rrf(rows: I32, ends: I64, weights: F64, k: float) -> tuple[I32, F64]:
-    """Fuse lists by reciprocal rank: score = sum of weight / (k + rank + 1) over a row's lists.
+    """Fuse ranked lists: the score of a row is the sum of weight / (k + rank + 1) over its lists.
 
-    Cormack, Clarke and Buettcher 2009. Each row's terms are summed in the order of the lists.
+    Reciprocal rank fusion: Cormack, Clarke and Buettcher 2009. Each row's terms are summed in the
+    order of the lists.
 
     Args:
         rows: [n] the lists one after the other, each best first, without repeats within a list.

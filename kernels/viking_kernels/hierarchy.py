@@ -72,9 +72,10 @@ gate has an error of about .001, and the sample itself one of about .05.
 def sample_directories(
     directories: Directories, files: int, count: int, scope: Scope, tail_inside: U8
 ) -> I32:
-    """Return the rows of the directories whose files are the gate's sample, chosen by URI hash.
+    """Return the rows of the directories from whose files the gate is computed.
 
-    `files` and `count` are the numbers of files and directories in the scope.
+    They are chosen by the hash of their URI, so that they have about SAMPLE_FILES files. `files`
+    and `count` are the numbers of files and directories in the scope.
     """
     share = 1.0 if files <= SAMPLE_FILES else SAMPLE_FILES / files
     limit = share * 18446744073709551616.0
@@ -94,11 +95,12 @@ def sample_directories(
 
 @inlined
 def intraclass_correlation(sample: I32, search: Search) -> tuple[float, int, int]:
-    """Return (icc in [0, 1], files, directories with files) of the sampled directories.
+    """Return (icc in [0, 1], number of files, number of directories with files) of a sample.
 
-    icc = (MSB - MSW) / (MSB + (n0 - 1) * MSW). n0 is the mean size of a group, corrected for
-    unequal sizes. icc is 1, which closes the gate, if it is undefined: fewer than two directories
-    with files, one file in each, or no variance.
+    icc = (MSB - MSW) / (MSB + (n0 - 1) * MSW). MSB and MSW are the variances between and within
+    directories. n0 is the mean size of a directory, corrected for unequal sizes. icc is 1, which
+    closes the gate, if it is undefined: fewer than two directories with files, one file in each, or
+    no variance.
     """
     scope, scratch = search.scope, search.scratch
     scores, listed = scratch.file_scores, scratch.listed
@@ -140,10 +142,10 @@ def intraclass_correlation(sample: I32, search: Search) -> tuple[float, int, int
 
 @inlined
 def gate_of(icc: float) -> float:
-    """Return the gate g for an icc, rounded to float32.
+    """Return the gate g = 1 - icc / ICC_FULL, at least 0, rounded to float32.
 
-    The last bits of an icc depend on the order of its sums, which a compaction changes. Without
-    the rounding a score would change with them.
+    The last bits of an icc depend on the order of its sums, which a compaction changes. Without the
+    rounding a score would change with them.
     """
     gate = np.float64(np.float32(1.0 - icc / ICC_FULL))
     return gate if gate > _LEAST_GATE else 0.0
@@ -151,19 +153,20 @@ def gate_of(icc: float) -> float:
 
 @inlined
 def parent_weight(gate: float, files_per_directory: float) -> float:
-    """Return b of the adaptive mode."""
+    """Return b, the weight of the parent's score in the adaptive mode."""
     return PARENT_WEIGHT * gate * min(1.0, MANY_FILES / max(1.0, files_per_directory))
 
 
 @inlined
 def directory_scores(tail_inside: U8, coded: bool, search: Search) -> None:
-    """Fill the rows DENSE, LEXICAL, DENSE_SHARE and NODE of scratch.directories.
+    """Compute the node scores of all directories of the scope.
 
-    Directories outside the scope get the node score -1. Lexical is missing if no text of the
-    subtree is in the query's script. With `coded`, dense is from the codes of centroids where
-    these can tell, and no score is exact yet: see `rescore_exactly`. scratch.dir_errors gets the
-    error bounds of node scores. scratch.unchanged is 1 for each directory that still has the slot
-    of the base, because then nothing in its subtree has changed.
+    Fills the rows DENSE, LEXICAL, DENSE_SHARE and NODE of scratch.directories. Directories outside
+    the scope get the node score -1. Lexical is missing if no text of the subtree is in the query's
+    script. With `coded`, dense is from the codes of centroids where these can tell, and no score is
+    exact yet: see `rescore_exactly`. scratch.dir_errors gets the error bounds of node scores.
+    scratch.unchanged is 1 for each directory that still has the slot of the base, because then
+    nothing in its subtree has changed.
     """
     stats, query, scope, scratch = search.stats, search.query, search.scope, search.scratch
     tombstoned, out = search.tree.directories.tombstoned, scratch.directories
@@ -200,22 +203,23 @@ def directory_scores(tail_inside: U8, coded: bool, search: Search) -> None:
 
 @njit
 def root_weight(stats: SubtreeStats, scope: Scope, parent_weight: float) -> float:
-    """Return b for the children of the scope's root: 0 if the root has no abstract."""
+    """Return b, the parent's weight, for children of the scope's root: 0 if it has no abstract."""
     return parent_weight if stats.counts[stats.slot[scope.root], OWN_TEXT] > 0 else 0.0
 
 
 @inlined
 def parent_share(directory: int, weights: Weights, scope: Scope) -> float:
-    """Return b for the children of a directory."""
+    """Return b, the parent's weight, for the children of a directory."""
     return weights.below_root if directory == scope.root else weights.parent
 
 
 @called
 def propagate(count: int, weights: Weights, search: Search) -> None:
-    """Fill the row DIRECTORY_FINAL of scratch.directories, parents before children.
+    """Compute the final scores of directories, parents before children.
 
-    The scope has `count` positions. Final scores are -1 outside the scope. The root's final score
-    is its node score. scratch.dir_errors changes from bounds of node scores to those of final ones.
+    Fills the row DIRECTORY_FINAL of scratch.directories for `count` positions. Final scores are -1
+    outside the scope. The root's final score is its node score. scratch.dir_errors changes from
+    bounds of node scores to those of final ones.
     """
     parents, scope = search.tree.directories.parent, search.scope
     scores, errors = search.scratch.directories, search.scratch.dir_errors
@@ -236,7 +240,7 @@ def propagate(count: int, weights: Weights, search: Search) -> None:
 
 @called
 def rescore_exactly(row: int, weights: Weights, search: Search) -> None:
-    """Make the scores of a directory of the scope, and of its ancestors in it, exact."""
+    """Compute the exact scores of a directory and of its ancestors, up to the scope's root."""
     parents, stats, query = search.tree.directories.parent, search.stats, search.query
     scope, scratch = search.scope, search.scratch
     out, chain = scratch.directories, scratch.chain
@@ -269,7 +273,7 @@ def rescore_exactly(row: int, weights: Weights, search: Search) -> None:
 
 @inlined
 def smooth(node: float, before: float, after: float, share: float) -> float:
-    """Return the mean of a node score and of those of its neighbours, which weigh `share` each.
+    """Return the weighted mean of a file's node score (1) and of its neighbours' (`share` each).
 
     A negative score stands for a missing neighbour.
     """
@@ -286,13 +290,13 @@ def smooth(node: float, before: float, after: float, share: float) -> float:
 
 @inlined
 def final_score(smoothed: float, parent: float, weight: float, title: float) -> float:
-    """Return the final score of a file, at most 1; `title` is what its title adds."""
+    """Return the final score of a file, at most 1; `weight` is the parent's, `title` a bonus."""
     return min(1.0, (1.0 - weight) * smoothed + weight * parent + title)
 
 
 @njit
 def neighbour_windows(positions: I32, files: Files, scope: Scope) -> I32:
-    """Return [n, 3] rows: each file, the previous and the next file of its directory (-1 none)."""
+    """Return [n, 3]: the rows of each file and of its previous and next file, -1 for none."""
     out = np.empty((positions.shape[0], 3), np.int32)
     for i in range(positions.shape[0]):
         row = row_at(positions[i], scope.file_low, scope.file_high, scope.base_files)
@@ -304,9 +308,10 @@ def neighbour_windows(positions: I32, files: Files, scope: Scope) -> I32:
 
 @njit
 def parts_of_files(windows: I32, weights: Weights, search: Search) -> tuple[F64, I32]:
-    """Return the parts of the scores of files, given `windows` [n, 3] of `neighbour_windows`.
+    """Return the parts of which the final scores of files are made.
 
-    scratch.file_scores holds the exact node scores of the files and of neighbours that count.
+    `windows` are those of `neighbour_windows`. scratch.file_scores holds the exact node scores of
+    the files and of neighbours that count.
 
     Returns:
         (parts [n, PARTS], see arrays.DENSE; rows of the best texts [n], -1 none).

@@ -1,4 +1,4 @@
-"""The machine that the kernels are compiled for: what it can do, and who else compiles on it."""
+"""The machine that the kernels are compiled for: its features, and a lock for compiling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HAS_DOTPROD = 1 << 20
 
 
 def features() -> Any:
-    """Return the CPU features by LLVM's names; none where LLVM can't tell, as numba does."""
+    """Return the processor's features by LLVM's names; none if LLVM cannot tell them."""
     try:
         found = llvmlite.binding.get_host_cpu_features()
     except RuntimeError:
@@ -32,5 +32,5 @@ def features() -> Any:
 
 
 def lock(file: int) -> None:
-    """Wait for the lock of an open file, and hold it until the file is closed."""
+    """Wait for the exclusive lock of an open file; it is held until the file is closed."""
     fcntl.flock(file, fcntl.LOCK_EX)

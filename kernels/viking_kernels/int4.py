@@ -1,4 +1,4 @@
-"""Products of directions with int4 codes, many rows at a time, and their error bounds."""
+"""Dot products of vectors with int4 codes, many rows at a time, and their error bounds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _products: Any = inlined(_plain_products_int4) if simd.PATH == "plain" else simd
 
 @inlined
 def products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, at: int) -> None:
-    """Fill out[at : at + TOGETHER] with the products of codes[row], codes[row + 1], ...
+    """Compute the products of `factors` with the codes of TOGETHER rows from `row` on.
 
-    Rows beyond `last` count as `last`. See `simd.products_int4`.
+    They are written to out[at : at + TOGETHER]. Rows beyond `last` count as `last`. See
+    `simd.products_int4`.
     """
     _products(codes, row, last, factors, out, at)
 
@@ -48,18 +49,18 @@ _SPREADS = 7.0
 
 
 class CodedDirection(NamedTuple):
-    """A direction u for products with int4 codes: u = along * axis + v, v nearly step * factors.
+    """A vector u, coded for products with int4 codes: u = along * axis + v, v ~ step * factors.
 
-    Let x = x_along * axis + c + e, with c = scale * (code - 7.5) and |e| the residual norm. Then
-    u . x is nearly along * x_along + step * (c . factors). The error has two parts.
+    Let x = x_along * axis + c + e, with c = scale * (code - 7.5) and |e| the residual norm. Then u
+    . x is nearly along * x_along + step * (c . factors). The error has two parts.
 
     The first is from the rounding of v: at most |v - step * factors| |c|, with |c| <= 1 + |e|.
 
     The second is v . e. Only the part of v across y = c + e counts, because e . y = 0. Vectors are
     rotated at random, so among the n = dim - 1 directions across y that part points anywhere. By
     the measure of a cap of the sphere (Ball 1997), v . e exceeds t |v| |e| / sqrt(n) with a
-    probability of at most exp(-t^2 / 2): the bound of RaBitQ (Gao and Long 2024). t is _SPREADS,
-    or smaller if the bound reaches |v| |e|, which v . e never exceeds.
+    probability of at most exp(-t^2 / 2): the bound of RaBitQ (Gao and Long 2024). t is _SPREADS, or
+    smaller if the bound reaches |v| |e|, which v . e never exceeds.
     """
 
     along: np.float32
@@ -76,9 +77,9 @@ CODED_ALONG, CODED_STEP, CODED_OFFSET, CODED_SLOPE, CODED_ERROR, CODED_ACROSS = 
 
 @inlined
 def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> CodedDirection:
-    """Code a rotated direction of finite length, which had `dimension` components before.
+    """Code a rotated vector of finite length, for products with int4 codes.
 
-    Fills `factors` [rotated dim].
+    Fills `factors` [rotated dim]. `dimension` is the number of components before the rotation.
     """
     along, whole = lanes.product(direction, axis), lanes.product(direction, direction)
     largest = 0.0

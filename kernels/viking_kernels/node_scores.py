@@ -46,13 +46,16 @@ centroid of its language says nothing.
 
 @inlined
 def script_mismatch(script: int, query_script: int) -> bool:
-    """Return whether a text's words can't be compared with the query's: another script."""
+    """Return True if text and query are in different scripts, so that words cannot match.
+
+    Script 0, that of a text without letters, matches every script.
+    """
     return script != 0 and query_script != 0 and script != query_script
 
 
 @inlined
 def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> float:
-    """Return w of the node score."""
+    """Return w, the weight of dense in a node score: 0, DENSE_WEIGHT or 1."""
     if not use_dense:
         return 0.0
     if lexical_missing or not use_lexical:
@@ -64,16 +67,17 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
 def capped(dense: float, cap: float) -> float:
     """Return the node score of a text in another script than the query's.
 
-    The cap is the best node score in the query's own script, see other_script.py. A text that is
-    above it keeps OTHER_SCRIPT of its dense score, or gets the cap if this is more. The score rises
-    with dense, and at most as fast, so an error bound of dense is one of the score, too.
+    The cap is the best node score in the query's own script, see other_script.py. A text whose
+    dense score is above it gets OTHER_SCRIPT of its dense score, or the cap if this is more. The
+    score rises with dense, and at most as fast, so an error bound of dense is one of the score,
+    too.
     """
     return max(OTHER_SCRIPT * dense, min(dense, cap - _CAP_SLOPE * (1.0 - dense)))
 
 
 @inlined
 def dense_score(row: int, search: Search) -> float:
-    """Return the dense score of a living text of the scope from its fp32 vector."""
+    """Return the dense score of a living text of the scope, from its fp32 vector; 0 without one."""
     if search.vectors.vector_at[row] > search.scope.revision:
         return 0.0
     script = np.int64(search.tree.texts.script[row])
@@ -82,7 +86,7 @@ def dense_score(row: int, search: Search) -> float:
 
 @inlined
 def text_score(row: int, search: Search) -> float:
-    """Return the node score of a living text of the scope from its fp32 vector."""
+    """Return the exact node score of a living text of the scope, from its fp32 vector."""
     query, scope = search.query, search.scope
     missing = script_mismatch(np.int64(search.tree.texts.script[row]), query.script)
     weight = dense_weight(missing, query.use_dense, query.use_lexical)
@@ -97,7 +101,7 @@ def text_score(row: int, search: Search) -> float:
 
 
 class Run(NamedTuple):
-    """Consecutive base texts, the rows [low, high), that have the same script."""
+    """A run of texts: the base rows [low, high), which all have the same script."""
 
     low: int
     high: int
@@ -127,9 +131,10 @@ def next_run(scripts: U8, start: int, high: int, limit: int) -> Run:
 
 @inlined
 def score_codes(low: int, high: int, search: Search) -> None:
-    """Fill scratch.code_scores and .code_errors for the base texts [low, high), from place 0 on.
+    """Compute the node scores of the base texts [low, high) from their int8 codes.
 
-    All texts get a node score, tombstoned or not. Error bounds are at most CODES_TELL.
+    scratch.code_scores and .code_errors get the results, from index 0 on. All texts get a score,
+    tombstoned or not. Error bounds are at most CODES_TELL.
 
     Each run takes two passes: the products, which wait for memory, then the arithmetic. LLVM
     vectorizes the arithmetic as long as a pass has few arrays.
@@ -143,7 +148,7 @@ def score_codes(low: int, high: int, search: Search) -> None:
 
 @inlined
 def _score_run(run: Run, to: int, search: Search) -> None:
-    """Score a run; the results begin at place `to`."""
+    """Compute the node scores of a run of texts; the results begin at index `to`."""
     vectors, query, scope, scratch = search.vectors, search.query, search.scope, search.scratch
     low, high = run.low, run.high
     score, error = scratch.code_scores[to:], scratch.code_errors[to:]
@@ -179,7 +184,7 @@ def _score_run(run: Run, to: int, search: Search) -> None:
 
 @called
 def _score_vectors(run: Run, to: int, search: Search) -> None:
-    """Score the texts of a run with too large an error bound from their vectors."""
+    """Score the texts of a run whose error bound is above CODES_TELL again, by fp32 vectors."""
     scratch = search.scratch
     for row in range(run.low, run.high):
         at = to + row - run.low
@@ -190,9 +195,9 @@ def _score_vectors(run: Run, to: int, search: Search) -> None:
 
 @inlined
 def text_score_from_code(row: int, search: Search) -> tuple[float, float]:
-    """Return (node score, error bound) of a living text of the tail from its code.
+    """Return (node score, error bound) of a living text of the tail, from its int8 code.
 
-    If the bound exceeds CODES_TELL, the score is from the vector. The arithmetic is that of
+    If the bound would exceed CODES_TELL, the score is from the vector. The arithmetic is that of
     `_score_run`, because a compaction must not change the gate.
     """
     vectors, query, scope = search.vectors, search.query, search.scope
@@ -220,7 +225,7 @@ def text_score_from_code(row: int, search: Search) -> tuple[float, float]:
 
 @called
 def _text_score_from_vector(row: int, search: Search) -> float:
-    """Return `text_score`. Calls are rare, so callers do not inline it."""
+    """Return `text_score`. This function is not inlined, because it is called rarely."""
     return text_score(row, search)
 
 
@@ -229,8 +234,8 @@ def file_score(file: int, coded: bool, search: Search) -> tuple[float, float, in
     """Return (node score, error bound, row of the best text, number of texts) of a file.
 
     The error bound is the largest of the texts' bounds; it is 0 for fp32 vectors. With `coded`,
-    scratch.code_scores holds the scores of the base texts of the file's directory. The first of
-    equal texts is the best; it is -1 if the file has no living text.
+    scratch.code_scores holds the scores of the base texts of the file's directory. Of equal texts
+    the first is the best; the row is -1 if the file has no living text.
     """
     tree, scope, scratch = search.tree, search.scope, search.scratch
     texts = tree.texts
@@ -272,8 +277,8 @@ def file_score(file: int, coded: bool, search: Search) -> tuple[float, float, in
 def best_passages(file: int, search: Search, rows: I32, scores: F32) -> None:
     """Fill `rows` and `scores` [n] with a file's best passages, best first; -1 for none.
 
-    Only node scores above 0 count. The first of equal passages comes first. `scratch` holds the
-    exact score of the file's best text.
+    Only passages with a node score above 0 count. Of equal passages the first comes first.
+    `scratch` holds the exact score of the file's best text.
     """
     tree, scope = search.tree, search.scope
     count = np.int64(0)
@@ -291,7 +296,7 @@ def best_passages(file: int, search: Search, rows: I32, scores: F32) -> None:
 
 @inlined
 def _add_passage(row: int, file: int, search: Search, rows: I32, scores: F32, count: int) -> int:
-    """Keep a text if it is a living passage and one of the best; return the number of these."""
+    """Insert a text if it is a living passage and one of the best; return their number."""
     texts, scope, scratch = search.tree.texts, search.scope, search.scratch
     if texts.tombstoned[row] <= scope.revision or texts.ordinal[row] <= 0:
         return count

@@ -28,11 +28,11 @@ BEST_BY_WORDS = 64
 
 @njit
 def other_script_cap(search: Search) -> float:
-    """Return the best node score of the texts in the query's own script with the best words.
+    """Return the best node score of the texts in the query's script that match its words best.
 
-    scratch.lexical has the lexical scores. Texts that tie with the first one that is too many are
-    left out, so that the order of the rows does not matter. The cap is infinite if no text has a
-    term of the query, or if all texts of the scope can be compared.
+    scratch.lexical has the lexical scores. BEST_BY_WORDS texts are compared, without those that tie
+    with the next one, so that the order of the rows does not matter. The cap is infinite if no text
+    has a term of the query, or if no text of the scope is in another script.
     """
     query, scope, lexical = search.query, search.scope, search.scratch.lexical
     if not (query.use_dense and query.use_lexical) or not _has_other_script(search):
@@ -64,7 +64,7 @@ def other_script_cap(search: Search) -> float:
 
 @inlined
 def _has_other_script(search: Search) -> bool:
-    """Return whether a text of the scope is in another script than the query."""
+    """Return True if a text of the scope is in another script than the query."""
     counts, script = search.stats.counts, search.query.script
     slot = search.stats.slot[search.scope.root]
     same = counts[slot, COUNTS - SCRIPTS] + counts[slot, COUNTS - SCRIPTS + script]

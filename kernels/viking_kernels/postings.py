@@ -1,4 +1,4 @@
-"""Postings of new texts, from their terms, and their merging.
+"""Postings of new texts: made from the texts' terms, and merged.
 
 Postings are immutable. A merge makes new ones, so that readers keep the old ones.
 """
@@ -17,7 +17,7 @@ MAX_COUNT = 0xFFFF
 
 
 class Postings(NamedTuple):
-    """Postings of t terms."""
+    """For each of t terms, the texts that have it, with the term's frequency in each."""
 
     keys: U64  # [t] hashes of the terms, rising
     at: I64  # [t + 1] postings of term i: [i] to [i + 1]
@@ -25,13 +25,13 @@ class Postings(NamedTuple):
 
 
 def no_postings() -> Postings:
-    """Return the postings of no texts."""
+    """Return Postings without terms and texts."""
     return Postings(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint64))
 
 
 @njit
 def grouped(terms: U64, lengths: I64, first: int) -> Postings:
-    """Return the postings of texts whose rows begin at `first`.
+    """Return the postings of n texts, given their terms; the first text has the row `first`.
 
     Args:
         terms: the hashes of the terms of all texts, one text after the other.
@@ -89,7 +89,7 @@ def grouped(terms: U64, lengths: I64, first: int) -> Postings:
 
 @njit
 def merged(older: Postings, newer: Postings) -> Postings:
-    """Merge two sets of postings. The texts of the older one have lower rows."""
+    """Merge two sets of postings into a new one. All rows of `older` are below those of `newer`."""
     size_a, size_b = older.keys.shape[0], newer.keys.shape[0]
     keys = np.empty(size_a + size_b, np.uint64)
     bounds = np.zeros(keys.shape[0] + 1, np.int64)
@@ -113,7 +113,7 @@ def merged(older: Postings, newer: Postings) -> Postings:
 
 @inlined
 def _copy_term(postings: Postings, term: int, packed: U64, end: int) -> int:
-    """Copy the postings of a term to `end` and on; return their end."""
+    """Copy the postings of a term to packed[end] and on; return the index after the last one."""
     for p in range(postings.at[term], postings.at[term + 1]):
         packed[end] = postings.packed[p]
         end += 1
@@ -122,14 +122,15 @@ def _copy_term(postings: Postings, term: int, packed: U64, end: int) -> int:
 
 @njit
 def of_terms(keys: U64, levels: tuple[Postings, Postings, Postings]) -> tuple[I64, I32, U16]:
-    """Return the postings of some terms.
+    """Return the postings of terms, from all levels of a tail.
 
     Args:
-        keys: [n] in any order.
-        levels: rows of texts rise from level to level.
+        keys: [n] the hashes of the terms, in any order.
+        levels: the rows of a level are above those of the previous one.
 
     Returns:
-        (bounds [n + 1], texts, counts), texts rising within a term.
+        (bounds [n + 1], texts, counts): term i has the entries bounds[i] to bounds[i + 1], rows
+        ascending.
     """
     found = np.empty((keys.shape[0], 3), np.int64)
     bounds = np.zeros(keys.shape[0] + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Products of rows of vectors for callers in Python."""
+"""Dot products of rows of vectors, for callers in Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viking_kernels.arrays import F32, F64
 
 @njit
 def products(x: F32, y: F32) -> F64:
-    """Return x[i] . y[i] of each row.
+    """Return the dot product x[i] . y[i] of each row, [n].
 
     Args:
         x: [n, dim].

@@ -12,7 +12,7 @@ from viking_kernels.rotation import rotate, rotated_size
 
 @njit
 def quantize_rows(raw: F32, codes: I8, scale: F32, residual: F32) -> None:
-    """Code each row of `raw` [n, dim] by its largest component.
+    """Compute the int8 code, scale and residual norm of each row of `raw` [n, dim].
 
     code = round(x / scale), scale = max|x| / 127, residual = |x - scale * code| (Euclidean), so
     that |y . x - scale * (y . code)| <= |y| * residual for any y. Fills `scale` [n], `residual` [n]
@@ -34,7 +34,10 @@ def quantize_rows(raw: F32, codes: I8, scale: F32, residual: F32) -> None:
 
 
 def int4_axis(raw: F32) -> F32:
-    """Return the rotated direction of the mean of `raw` [n, dim], for Int4; zeros without rows."""
+    """Return the axis for int4 codes: the rotated mean of `raw` [n, dim], scaled to length 1.
+
+    It is zeros without rows.
+    """
     total = raw.sum(axis=0, dtype=np.float64)
     axis = np.empty(rotated_size(raw.shape[1]), np.float32)
     rotate(np.asarray(total / max(float(np.linalg.norm(total)), 1e-30), np.float32), axis)
@@ -42,14 +45,14 @@ def int4_axis(raw: F32) -> F32:
 
 
 def int4_room(rows: int, axis: F32) -> Int4:
-    """Return arrays for the codes of so many vectors."""
+    """Return an Int4 with space for the codes of so many vectors."""
     scale, residual, along = np.zeros((3, rows), np.float32)
     return Int4(axis, np.zeros((rows, len(axis) // 2), np.uint8), scale, residual, along)
 
 
 @njit
 def quantize_int4(raw: F32, coded: Int4) -> None:
-    """Code each row of `raw` [n, dim]; fill all of `coded` but the axis.
+    """Compute the int4 code of each row of `raw` [n, dim]; fill all of `coded` but the axis.
 
     Let x be a rotated row and y = x - along * axis. Then code = floor(y / step) + 8, in 0 to 15.
     The step is the one of several with the smallest error. scale = |y|^2 / (y . (code - 7.5)), so
@@ -96,7 +99,7 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
 
 
 def from_int4(coded: Int4, row: int) -> F32:
-    """Return the vector [rotated dim] that the code of a row stands for."""
+    """Return the vector [rotated dim] that an int4 code stands for."""
     blocks = coded.codes[row].reshape(-1, 32)
     nibbles = np.stack([blocks & 15, blocks >> 4], axis=1).reshape(-1)
     across = coded.scale[row] * (nibbles - np.float32(7.5))
@@ -105,7 +108,7 @@ def from_int4(coded: Int4, row: int) -> F32:
 
 @inlined
 def _nibble(x: float, step: float) -> float:
-    """Return the code of a component as a float."""
+    """Return the int4 code (0 to 15) of a component, as a float."""
     if step <= 0:
         return np.float32(8)
     return min(max(np.floor(x / step) + np.float32(8), np.float32(0)), np.float32(15))

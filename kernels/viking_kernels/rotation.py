@@ -24,7 +24,7 @@ def rotated_size(dimension: int) -> int:
 
 @njit
 def rotate(x: F32, out: F32) -> None:
-    """Fill `out` [rotated_size(dim)] with the rotated x [dim]. Products of vectors are kept."""
+    """Rotate x [dim] into `out` [rotated_size(dim)]; dot products of vectors stay the same."""
     size = out.shape[0]
     other = np.zeros(size, np.float32)
     for j in range(x.shape[0]):
@@ -43,7 +43,7 @@ def rotate(x: F32, out: F32) -> None:
 
 @inlined
 def _change_signs(x: F32, turn: int, out: F32) -> None:
-    """Flip the signs of the components whose number has a hash with the first bit set."""
+    """Copy x to `out`, with the signs of components flipped by a hash of their number."""
     for j in range(x.shape[0]):
         hashed = np.uint32(np.uint32(j + 1 + turn * x.shape[0]) * np.uint32(2654435769))
         hashed = np.uint32(hashed ^ (hashed >> np.uint32(15)))
@@ -53,7 +53,7 @@ def _change_signs(x: F32, turn: int, out: F32) -> None:
 
 @inlined
 def _butterflies(x: F32, out: F32) -> None:
-    """Rotate each pair of neighbours by 45 degrees; put the first of each pair before the second.
+    """Rotate each pair of neighbours by 45 degrees; write first parts, then all second parts.
 
     After log2(size) calls each of `size` components depends on all of them.
     """

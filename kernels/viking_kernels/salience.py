@@ -1,4 +1,4 @@
-"""Salience of memories: its parts and the order by it."""
+"""Salience of memories: its parts, and the order of memories by it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ def _share(times: int, most: int) -> float:
 
 @njit
 def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F64]:
-    """Rank candidates by falling salience, ties by index.
+    """Rank memories by descending salience, ties by index.
 
-    salience = weights . (semantic, log(r + 1) / log(max r + 2), 2^(-age / half-life),
-    log(a + 1) / log(max a + 2)). r and a count how often a candidate was reinforced and
-    accessed; the maxima are over all candidates. A time after `now` has age 0. The recency of NEVER
-    is 0.
+    salience = weights . (semantic, log(r + 1) / log(max r + 2), 2^(-age / half-life), log(a + 1) /
+    log(max a + 2)). r and a are how often a memory was reinforced and accessed; the maxima are over
+    all memories given. A time after `now` has age 0. The recency of NEVER is 0.
 
     Args:
         semantic: [n] in [0, 1].

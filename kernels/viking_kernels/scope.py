@@ -1,4 +1,4 @@
-"""Positions of a scope's rows: base rows of its ranges first, then all tail rows."""
+"""Positions in a scope: base rows of its range have the first numbers, all tail rows the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Search
 
 @inlined
 def place(row: int, low: int, high: int, base: int) -> int:
-    """Return the position of a row of the scope: base rows low..high come first, then the tail."""
+    """Return the position of a row in the scope; the base rows [low, high) come first.
+
+    `base` is the number of base rows; rows from there on are the tail.
+    """
     if row < base:
         return row - low
     return high - low + row - base
@@ -18,7 +21,7 @@ def place(row: int, low: int, high: int, base: int) -> int:
 
 @inlined
 def row_at(position: int, low: int, high: int, base: int) -> int:
-    """Return the row at a position, the inverse of `place`."""
+    """Return the row at a position; the inverse of `place`."""
     if position < high - low:
         return position + low
     return position - (high - low) + base
@@ -26,7 +29,7 @@ def row_at(position: int, low: int, high: int, base: int) -> int:
 
 @njit
 def tail_directories(directories: Directories, scope: Scope) -> U8:
-    """Return uint8 [D - Db]: 1 if a tail directory is alive and in the scope."""
+    """Return uint8 [D - Db]: for each directory of the tail 1 if it is living and in the scope."""
     inside = np.zeros(directories.parent.shape[0] - scope.base_dirs, np.uint8)
     for i in range(inside.shape[0]):
         row = scope.base_dirs + i
@@ -39,7 +42,7 @@ def tail_directories(directories: Directories, scope: Scope) -> U8:
 
 @inlined
 def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
-    """Return whether a directory is in the scope, given the `tail_directories`."""
+    """Return True if a directory is in the scope; `tail_inside` is from `tail_directories`."""
     if row < scope.base_dirs:
         return scope.dir_low <= row < scope.dir_high
     return tail_inside[row - scope.base_dirs] == 1
@@ -47,7 +50,10 @@ def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
 
 @inlined
 def living_file(file: int, chain: I32, files: Files, revision: int) -> int:
-    """Return the first living file from `file` on along files.next or files.previous, -1 none."""
+    """Return the first living file along a chain that begins with `file`; -1 for none.
+
+    `chain` is files.next or files.previous.
+    """
     while file >= 0 and (file >= files.tombstoned.shape[0] or files.tombstoned[file] <= revision):
         file = chain[file]
     return file
@@ -55,9 +61,9 @@ def living_file(file: int, chain: I32, files: Files, revision: int) -> int:
 
 @inlined
 def list_files(directory: int, unchanged: bool, search: Search) -> int:
-    """Fill scratch.listed with the positions of a directory's living files, by name.
+    """Write the positions of a directory's living files to scratch.listed, by name.
 
-    `unchanged` says that the subtree is as it was when the base was written. Its files are one
+    With `unchanged`, the subtree must be as it was when the base was written: its files are one
     range of rows then, and the chain need not be followed. Returns the number of files.
     """
     tree, scope, listed = search.tree, search.scope, search.scratch.listed

@@ -81,15 +81,15 @@ def adjust(
     ranges: I64,
     search: Search,
 ) -> None:
-    """Fill the columns FEEDBACK to KIND of the parts of some files, and change FINAL.
+    """Compute the second stage of some files: fill FEEDBACK to KIND of `parts`, and update FINAL.
 
     Args:
-        chosen: [n] indices of the files, by falling FINAL.
-        windows, parts, best: of `hierarchy.parts_of_files`; the scores are those of its formulas.
+        chosen: [n] indices of the files, by descending FINAL.
+        windows, parts, best: the windows and results of `hierarchy.parts_of_files`.
         gains: from `bm25.score_scope`.
         named: [files of the scope] 1 if the query names the file's day; [0]: it names none.
         factors: [files of the scope] the factor of each file's kind; [0]: no kind is preferred.
-        terms: of the query.
+        terms: the terms of the query.
         ranges: from `bm25.ranges_of`.
         search: scratch.lexical holds the lexical scores.
     """
@@ -137,7 +137,7 @@ def _add_feedback(chosen: I64, windows: I32, parts: F64, best: I32, search: Sear
 
 @njit
 def _mean_of_first(chosen: I64, parts: F64, best: I32, search: Search) -> F32:
-    """Return m [dim]; zeros if none of the first has a vector."""
+    """Return m [dim], the mean vector of the first files; zeros if none of them has a vector."""
     vectors, scripts = search.vectors, search.tree.texts.script
     base = vectors.base_raw.shape[0]
     total = np.zeros(search.query.direction.shape[0], np.float64)
@@ -172,7 +172,7 @@ def _has_vector(text: int, search: Search) -> bool:
 
 @inlined
 def _products(text: int, mean: F32, search: Search) -> tuple[float, float, float]:
-    """Return (y . u, y . mean, |y|) for the vector y of a text less the centroid of its script."""
+    """Return (y . u, y . mean, |y|), where y is the centred vector of a text and u the query's."""
     vectors, query = search.vectors, search.query
     base = vectors.base_raw.shape[0]
     script = np.int64(search.tree.texts.script[text])
@@ -184,7 +184,7 @@ def _products(text: int, mean: F32, search: Search) -> tuple[float, float, float
 
 @inlined
 def _count_terms(file: int, search: Search) -> float:
-    """Return the number of terms of all texts of a file, with repeats."""
+    """Return the total number of terms in the living texts of a file, repeats included."""
     texts, files, scope = search.tree.texts, search.tree.files, search.scope
     count = 0.0
     if file < scope.base_files:
@@ -264,7 +264,7 @@ def _add_reply(chosen: I64, windows: I32, parts: F64, search: Search) -> None:
 
 @inlined
 def _turn(file: int, search: Search) -> int:
-    """Return the turn of a file: its speaker twice, and 1 if any of its texts asks."""
+    """Return a file's turn: twice its speaker's number, plus 1 if a text has a question mark."""
     texts, files, scope = search.tree.texts, search.tree.files, search.scope
     turn = np.int64(0)
     if file < scope.base_files:

@@ -13,7 +13,7 @@ _BELOW_ZERO = np.float32(-1e-30)  # scores are at least 0; a negative one stands
 
 @inlined
 def push_smallest(heap: F32, count: int, value: float) -> int:
-    """Add a value to a heap of the largest heap.shape[0] values, with the smallest at heap[0].
+    """Add a value to a min-heap that keeps the heap.shape[0] largest values; heap[0] is the least.
 
     `count` is the number of values in the heap. Returns the new count.
     """
@@ -44,7 +44,7 @@ def push_smallest(heap: F32, count: int, value: float) -> int:
 
 @inlined
 def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
-    """Insert a row if it is one of the best, by score, then by row; return the new count."""
+    """Insert a row into a list of the best, sorted by score, then by row; return the new count."""
     value = np.float32(score)
     at = count
     while at > 0 and (value > scores[at - 1] or (value == scores[at - 1] and row < rows[at - 1])):
@@ -60,9 +60,10 @@ def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int
 
 @inlined
 def mask_above(scores: F32, first: int, size: int, limit: float) -> int:
-    """Return a mask: bit i is 1 if scores[first + i] > limit, for the next GROUP or up to `size`.
+    """Return a bit mask of GROUP scores from `first` on: bit i is 1 if scores[first + i] > limit.
 
-    `lowest` gives the first such bit, and `mask &= mask - 1` clears it.
+    Scores from index `size` on are left out. `lowest` gives the lowest bit that is 1, and `mask &=
+    mask - 1` clears it.
     """
     if first + GROUP <= size:
         return which_above(scores, first, limit)
@@ -74,13 +75,13 @@ def mask_above(scores: F32, first: int, size: int, limit: float) -> int:
 
 @inlined
 def lowest(mask: int) -> int:
-    """Return the number of the lowest bit that is 1."""
+    """Return the index of the lowest bit that is 1."""
     return trailing_zeros(mask)
 
 
 @njit
 def best_positions(scores: F32, k: int) -> I32:
-    """Return the positions of the k best scores of at least 0, best first, ties by position."""
+    """Return the indices of the k best scores, best first, ties by index; negative ones are not."""
     best = np.empty(k, np.int32)
     count = 0
     for first in range(0, scores.shape[0], GROUP):
@@ -101,13 +102,13 @@ def best_positions(scores: F32, k: int) -> I32:
 
 @inlined
 def _comes_before(a: int, b: int, scores: F32 | F64) -> bool:
-    """Return whether a precedes b: a higher score, then a lower index."""
+    """Return True if index a is better than b: a higher score, or an equal score and a < b."""
     return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
 
 
 @inlined
 def _sink(heap: I32 | I64, count: int, at: int, scores: F32 | F64) -> None:
-    """Restore the order of a heap with the best on top, whose entry `at` may be too high."""
+    """Move the entry at index `at` of a heap down to its place; the best entry is at index 0."""
     entry = heap[at]
     while True:
         child = 2 * at + 1
@@ -124,7 +125,7 @@ def _sink(heap: I32 | I64, count: int, at: int, scores: F32 | F64) -> None:
 
 @inlined
 def push_queue(queue: I32 | I64, count: int, number: int, scores: F32 | F64) -> int:
-    """Add a number to a queue, a binary heap with the best score at 0; return the queue's size."""
+    """Add a number to a priority queue, a heap with the best score at index 0; return its size."""
     at = count
     while at > 0 and _comes_before(number, queue[(at - 1) // 2], scores):
         queue[at] = queue[(at - 1) // 2]
@@ -135,7 +136,7 @@ def push_queue(queue: I32 | I64, count: int, number: int, scores: F32 | F64) -> 
 
 @inlined
 def pop_queue(queue: I32 | I64, count: int, scores: F32 | F64) -> int:
-    """Remove and return the best number; the queue then has count - 1."""
+    """Remove the number with the best score and return it; the size is then count - 1."""
     top = queue[0]
     queue[0] = queue[count - 1]
     _sink(queue, count - 1, 0, scores)
@@ -144,9 +145,9 @@ def pop_queue(queue: I32 | I64, count: int, scores: F32 | F64) -> int:
 
 @njit
 def best_rows(scores: F64, k: int, threshold: float) -> I64:
-    """Return the indices of the k best scores above a threshold, with all that tie with the last.
+    """Return the indices of the k best scores above a threshold, and all that tie with the last.
 
-    The best comes first; equal scores come in the order of their indices.
+    The best comes first, equal scores in the order of their indices.
     """
     heap = np.empty(scores.shape[0], np.int64)
     waiting = np.int64(0)
@@ -167,7 +168,7 @@ def best_rows(scores: F64, k: int, threshold: float) -> I64:
 
 @njit
 def sort_rising(values: I32 | I64) -> None:
-    """Sort in place by heapsort: numba's own sort takes seconds to compile."""
+    """Sort in place, ascending, by heapsort: to compile numba's own sort takes seconds."""
     count = values.shape[0]
     first = count // 2
     last = count

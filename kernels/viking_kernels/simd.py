@@ -41,12 +41,12 @@ _PATHS = {
 
 
 def padded(dimension: int) -> int:
-    """Return the number of components of a row of int8 codes: the next multiple of LANES."""
+    """Return the number of components of a row of int8 codes: dimension rounded up to LANES."""
     return -(-dimension // LANES) * LANES
 
 
 def paths() -> list[str]:
-    """Return those of vnni, avx2, dotprod and plain that the machine has, the fastest first."""
+    """Return those of vnni, avx2, dotprod and plain that the processor has, the fastest first."""
     features = host.features()
     return [path for path, needs in _PATHS.items() if all(features.get(need) for need in needs)]
 
@@ -76,46 +76,46 @@ _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
 def vector(element: Any, lanes: int) -> Any:
-    """Return the type of a vector."""
+    """Return LLVM's type of a vector of so many elements."""
     return ir.VectorType(element, lanes)
 
 
 def _every(kind: Any, value: int) -> Any:
-    """Return a constant vector of one value."""
+    """Return a constant LLVM vector with the same value in all lanes."""
     return ir.Constant(kind, [value] * kind.count)
 
 
 def _load(builder: Any, pointer: Any, index: Any, lanes: int) -> Any:
-    """Load <lanes x i8> from a pointer to bytes of any alignment."""
+    """Emit a load of <lanes x i8> from pointer + index; no alignment is needed."""
     at = builder.gep(pointer, [index])
     return builder.load(builder.bitcast(at, vector(_I8, lanes).as_pointer()), align=1)
 
 
 def call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
-    """Call a function of LLVM and return its result."""
+    """Emit a call of an LLVM function by its name, and return the result."""
     kind = ir.FunctionType(result, [operand.type for operand in operands])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), operands)
 
 
 def _dot_bytes(builder: Any, total: Any, unsigned: Any, signed: Any) -> Any:
-    """Add the sums of four neighbouring products of two <64 x i8> to <16 x i32>."""
+    """Emit: total <16 x i32> += sums of four adjacent products of two <64 x i8>."""
     operands = [builder.bitcast(value, total.type) for value in (unsigned, signed)]
     return call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *operands)
 
 
 def _dot_words(builder: Any, total: Any, one: Any, other: Any) -> Any:
-    """Add the sums of two neighbouring products of two <16 x i16> to <8 x i32>."""
+    """Emit: total <8 x i32> += sums of two adjacent products of two <16 x i16>."""
     return builder.add(total, call(builder, "llvm.x86.avx2.pmadd.wd", total.type, one, other))
 
 
 def _dot_signed(builder: Any, total: Any, one: Any, other: Any) -> Any:
-    """Add the sums of four neighbouring products of two <16 x i8> to <4 x i32>."""
+    """Emit: total <4 x i32> += sums of four adjacent products of two <16 x i8>."""
     name = "llvm.aarch64.neon.sdot.v4i32.v16i8"
     return call(builder, name, total.type, total, one, other)
 
 
 class _Instructions(NamedTuple):
-    """The instructions for products of int8 codes and of nibbles, and for their sums."""
+    """The code generators of one path, for products of int8 codes and of int4 codes."""
 
     lanes: int  # components of int8 codes at a time
     sums: int  # int32 sums of products of a row
@@ -181,7 +181,10 @@ def _sums_over(
     count: int,
     body: Callable[[Any, Sequence[Any]], Sequence[Any]],
 ) -> Sequence[Any]:
-    """Emit a loop over 0, step, ... below a length; return the sums of `body` (index, sums)."""
+    """Emit a loop with index 0, step, ... below `length`, and return the final sums.
+
+    `body` gets (index, sums so far) and returns the new sums.
+    """
     zero = _every(kind, 0)
     before = builder.block
     loop = builder.append_basic_block(name)
@@ -225,13 +228,13 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
 def products_of_two(
     typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any
 ) -> Any:
-    """Return `products` of codes[row], then of codes[row + 1]; a and b are read once."""
+    """Return the `products` of codes[row], then those of codes[row + 1]; a and b are read once."""
     four = types.UniTuple(types.int32, 4)
     return four(codes, types.int64, a, types.int64, b, types.int64), _products_of(2)
 
 
 def _products_of(count: int) -> Any:
-    """Return the code generator for so many rows."""
+    """Return the function that emits the products of `count` adjacent rows."""
     isa = _INSTRUCTIONS[PATH]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -270,10 +273,10 @@ def _products_of(count: int) -> Any:
 def products_int4(
     typingctx: Any, codes: Any, row: Any, last: Any, factors: Any, out: Any, at: Any
 ) -> Any:
-    """Fill out[at + i] with nibbles of codes[min(row + i, last)] . factors, for i < TOGETHER.
+    """Compute the products of int4 codes with `factors`, for TOGETHER rows from `row` on.
 
-    Byte 32 b + i of a row holds component 64 b + i in its low nibble, 64 b + 32 + i in its high
-    one.
+    out[at + i] is the product of row min(row + i, last). Byte 32 b + j of a row holds component 64
+    b + j in its low nibble, 64 b + 32 + j in its high one.
 
     Args:
         codes: uint8 [n, dim / 2], dim a multiple of NIBBLES.
@@ -319,7 +322,7 @@ def products_int4(
 
 
 def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any, Any]:
-    """Return (factors of the low nibbles, of the high ones) of the bytes [index, index + size)."""
+    """Emit loads of the factors for the nibbles of bytes [index, index + size): (low, high)."""
     start = builder.shl(index, ir.Constant(_I64, 1))
     parts = [
         _load(builder, factors, builder.add(start, ir.Constant(_I64, offset)), 32)
@@ -333,7 +336,7 @@ def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any,
 
 
 def _fetch_ahead(builder: Any, row: Any, index: Any, size: int) -> None:
-    """Prefetch as many bytes of later rows as one step reads of adjacent rows."""
+    """Emit prefetches of later rows: as many bytes as one step reads of TOGETHER rows."""
     ahead = builder.add(builder.mul(index, ir.Constant(_I64, TOGETHER)), ir.Constant(_I64, _AHEAD))
     for line in range(0, TOGETHER * size, CACHE_LINE):
         _prefetch(builder, builder.gep(row, [builder.add(ahead, ir.Constant(_I64, line))]))
@@ -343,7 +346,7 @@ _AHEAD = 8192
 
 
 def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
-    """Return <4 x i32>: the sum of the lanes of each of four vectors."""
+    """Emit the sums of the lanes of four vectors, as <4 x i32>."""
 
     def lanes(one: Any, other: Any, numbers: Sequence[int]) -> Any:
         chosen = ir.Constant(vector(_I32, len(numbers)), list(numbers))
@@ -383,7 +386,7 @@ def prefetch(typingctx: Any, array: Any, row: Any) -> Any:
 
 
 def _prefetch(builder: Any, where: Any) -> None:
-    """Prefetch the cache line at a pointer to bytes, for reading."""
+    """Emit a prefetch of the cache line at a pointer, for reading."""
     kind = ir.FunctionType(ir.VoidType(), [where.type, _I32, _I32, _I32])
     fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     builder.call(fetch, [where, *(ir.Constant(_I32, value) for value in (0, 3, 1))])

@@ -1,4 +1,7 @@
-"""Vector operations on many scores or postings, which LLVM does not make of numba's loops."""
+"""Operations on many scores or postings at once, by vector instructions.
+
+LLVM does not find these instructions in numba's loops.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _F32, _F64 = ir.FloatType(), ir.DoubleType()
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
-    """Return a vector with the same value in all lanes."""
+    """Emit a vector with the same value in all lanes."""
     one = ir.Constant(vector(value.type, lanes), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(_I32, 0))
     return builder.shuffle_vector(one, one, ir.Constant(vector(_I32, lanes), [0] * lanes))
@@ -33,7 +36,10 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
 
 @intrinsic
 def which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
-    """Return a mask: bit i is 1 if scores[first + i] > limit, for i < GROUP within the array."""
+    """Return a bit mask: bit i is 1 if scores[first + i] > limit, for i < GROUP.
+
+    All GROUP scores must be within the array.
+    """
     signature = types.int64(scores, types.int64, types.float32)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -49,7 +55,7 @@ def which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
 
 @intrinsic
 def trailing_zeros(typingctx: Any, mask: Any) -> Any:
-    """Return the number of the lowest bit that is 1; 64 for a mask of 0."""
+    """Return the index of the lowest bit that is 1; 64 for a mask of 0."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return call(builder, "llvm.cttz.i64", _I64, args[0], ir.Constant(_BIT, 0))
@@ -61,10 +67,11 @@ def trailing_zeros(typingctx: Any, mask: Any) -> Any:
 def gains(
     typingctx: Any, text: Any, tf: Any, length: Any, at: Any, count: Any, factors: Any, out: Any
 ) -> Any:
-    """Fill out[i] = weight * tf / (tf + level + slope * length) of posting at + i, for i < count.
+    """Compute the BM25 gains of `count` postings from `at` on.
 
-    All callers share one function that is not inlined. So equal postings have equal gains to the
-    last bit, however many are computed at a time.
+    out[i] = weight * tf / (tf + level + slope * length) of posting at + i. All callers share one
+    function that is not inlined. So equal postings have equal gains to the last bit, however many
+    are computed at a time.
 
     Args:
         text: int32, rows of texts.
@@ -101,7 +108,7 @@ def gains(
 
 
 def _write_gains(function: Any) -> None:
-    """Write the LLVM code of the function that `gains` calls: POSTINGS gains at a time."""
+    """Emit the body of the function that `gains` calls; it computes POSTINGS gains at a time."""
     builder = ir.IRBuilder(function.append_basic_block())
     rows, often, lengths, count, weight, level, slope, out = function.args
     whole, real = vector(_I32, POSTINGS), vector(_F32, POSTINGS)
@@ -154,11 +161,12 @@ def product(typingctx: Any, x: Any, y: Any) -> Any:
 def _sums_of(
     name: str, element: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]
 ) -> Any:
-    """Return the code generator of sums over arrays of float32 of the first one's length.
+    """Return the code generator of a function that sums `terms` over float32 arrays.
 
-    Lane i of a sum is of the elements i, i + TERMS, ... in this order; at the end each half of the
-    lanes is added to the other. The processor has no part in it: LLVM keeps the order of additions
-    and splits the lanes into as many registers as they take.
+    All arrays have the length of the first one. Lane i of a sum is of the elements i, i + TERMS,
+    ... in this order; at the end each half of the lanes is added to the other. The sums are the
+    same on every processor: LLVM keeps the order of additions and splits the lanes into as many
+    registers as they take.
     """
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -185,7 +193,7 @@ def _sums_of(
 def _write_sums(
     function: Any, kind: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]
 ) -> None:
-    """Write the body of sums over arrays of the length in the first argument."""
+    """Emit the body of a function for `_sums_of`; its first argument is the arrays' length."""
     builder = ir.IRBuilder(function.append_basic_block())
     length, *arrays = function.args
     loaded = vector(_F32, TERMS)
@@ -217,7 +225,7 @@ def _write_sums(
 
 
 def _folded(builder: Any, lanes: Any) -> Any:
-    """Return the sum of the lanes: each half is added to the other."""
+    """Emit the sum of all lanes: one half is added to the other until one lane is left."""
     while (count := lanes.type.count // 2) > 0:
         halves = [
             builder.shuffle_vector(

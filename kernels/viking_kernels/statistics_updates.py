@@ -1,4 +1,4 @@
-"""Updates of the subtree statistics by a commit's texts and vectors."""
+"""Updates of the counts and vector sums of subtrees by a commit's texts and vectors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VECTOR_SCRIPT = 2
 
 @njit
 def touched_directories(parents: I32, rows: I32) -> I32:
-    """Return the directories `rows` and all their ancestors, each once, rising."""
+    """Return the directories `rows` and all directories above them, each once, ascending."""
     seen = np.zeros(parents.shape[0], np.bool_)
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -43,7 +43,7 @@ def touched_directories(parents: I32, rows: I32) -> I32:
 
 
 class Ancestors(NamedTuple):
-    """The parents of directories and the slots of their statistics."""
+    """For each directory, its parent and the slot of its statistics."""
 
     parent: I32  # [D] -1 for the root
     slot: I32  # [D]
@@ -51,7 +51,7 @@ class Ancestors(NamedTuple):
 
 @njit
 def count_nodes(ancestors: Ancestors, counts: I64, nodes: I32) -> None:
-    """Count files and directories in the statistics of their ancestors.
+    """Add nodes to the counts of all directories above them, or subtract them.
 
     `nodes` is [n, 3]: directory (itself for a directory), sign, column (FILES or DIRECTORIES).
     """
@@ -64,10 +64,10 @@ def count_nodes(ancestors: Ancestors, counts: I64, nodes: I32) -> None:
 
 @njit
 def count_texts(ancestors: Ancestors, counts: I64, texts: I32) -> None:
-    """Count texts in the statistics of their directories and ancestors.
+    """Add texts to the counts of their directory and all directories above, or subtract them.
 
-    `texts` is [n, 5]: directory (itself for its abstract), sign, script, length in terms, and 1
-    for a file's text or 0 for a directory's abstract.
+    `texts` is [n, 5]: directory (itself for its abstract), sign, script, length in terms, and 1 for
+    a file's text or 0 for a directory's abstract.
     """
     for i in range(texts.shape[0]):
         sign = np.int64(texts[i, SIGN])
@@ -102,14 +102,15 @@ def add_vectors(
     vectors: I32,
     raw: F32,
 ) -> None:
-    """Add vectors to the sums of their directories and ancestors, or subtract them.
+    """Add vectors to the sums of their directory and all directories above, or subtract them.
 
     Args:
         ancestors: the parents and slots of the directories of the tree.
-        centroid_slot: [slots, SCRIPTS]; the centroids that change must be new copies.
-        offset: the number of the centroid of row 0 of `sums` and `centroid_count`.
+        centroid_slot: [slots, SCRIPTS] the row of each centroid; rows that change must be new
+            copies.
+        offset: the number of the centroid in row 0 of `sums` and `centroid_count`.
         sums: [centroids - offset, dim] fixed point.
-        centroid_count: [centroids - offset].
+        centroid_count: [centroids - offset] the numbers of vectors.
         vectors: [n, 3]: directory, sign, script.
         raw: [n, dim] the vectors.
     """
@@ -129,7 +130,7 @@ def add_vectors(
 
 @njit
 def divide_sums(sums: I64, counts: I64, out: F32) -> None:
-    """Fill out[i] = sums[i] / counts[i], float32 [n, dim]; zeros for a count of 0."""
+    """Compute the means out[i] = sums[i] / counts[i], float32 [n, dim]; zeros for a count of 0."""
     for i in range(sums.shape[0]):
         for j in range(sums.shape[1]):
             out[i, j] = (

@@ -33,7 +33,7 @@ ENOUGH = 2
 def score_titles(
     texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, ranges: I64, titles: F32
 ) -> None:
-    """Compute the bonuses of the files of a scope.
+    """Compute the title bonus of each file of a scope.
 
     Args:
         tail_inside: from `scope.tail_directories`.
@@ -71,7 +71,7 @@ def score_titles(
 
 @njit
 def forget_titles(texts: Texts, scope: Scope, terms: Terms, ranges: I64, titles: F32) -> None:
-    """Reset the bonuses that the terms can have changed to zeros."""
+    """Set the title bonuses that a query's terms may have changed back to 0."""
     count = terms.weight.shape[0]
     size = scope.file_high - scope.file_low
     cleared = is_crowded(ranges, count, terms.key.shape[0], size)

@@ -1,4 +1,4 @@
-"""The best-first walk: it opens directories until no other one can hold anything better."""
+"""The best-first walk: it opens directories until no other one can have a better file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUT_OF_REACH = 3
 
 @inlined
 def queue_children(row: int, waiting: int, search: Search) -> int:
-    """Queue the living child directories of `row`, each once; return the queue's size."""
+    """Queue the living directories directly below `row`, each once; return the queue's size."""
     directories, scope = search.tree.directories, search.scope
     if row < scope.base_dirs:
         child = row + 1
@@ -50,15 +50,15 @@ def _queue_once(row: int, waiting: int, search: Search) -> int:
 
 @inlined
 def best_first(starts: I32, search: Search, opening: Opening) -> tuple[int, int, int, int]:
-    """Open directories by final score, best first, from those at the positions `starts`.
+    """Open directories, best final score first, starting from those at the positions `starts`.
 
-    A directory is queued when its parent is opened, or at the start. It is opened once, and scored
-    exactly then: the order of the queue may be that of scores from codes. After a round the walk
+    A directory is queued when its parent is opened, or at the start. It is opened once, and its
+    exact score is computed then; in the queue its score may be from codes. After a round the walk
     stops for one of four reasons:
 
     - CONVERGED: the k best files have not changed for `patience` rounds.
     - OUT_OF_REACH: no file of a queued directory could be among them, even with the best node score
-      seen so far.
+    seen so far.
     - LIMIT: `max_directories` are open.
     - EXHAUSTED: all directories are open.
 

@@ -1,6 +1,7 @@
-"""Flat search by a weighted sum of dense and lexical: codes propose texts, fp32 vectors decide.
+"""Search in all texts by a weighted sum of dense and lexical.
 
-A text is missed only with the probability that `bounds` states.
+Codes select candidates, and fp32 vectors decide. A text is missed only with the probability that
+`bounds` states.
 """
 
 from __future__ import annotations
@@ -76,9 +77,10 @@ def weighted_top(
     plan: WeightedPlan,
     scratch: Scratch,
 ) -> tuple[I32, F32, F64]:
-    """Return the k files' texts of a scope with the best v * dense + w * lexical above 0.
+    """Return the k texts of a scope with the best v * dense + w * lexical; only texts of files.
 
-    If the scripts of text and query mismatch, the score is (v + w) * dense.
+    Scores of 0 are left out. If the scripts of text and query mismatch, the score is (v + w) *
+    dense.
 
     Args:
         tree, vectors, stats: the arrays of a snapshot.
@@ -120,7 +122,7 @@ def weighted_top(
 
 @njit
 def _score_words(inside: U8, terms: Terms, ranges: I64, search: Search) -> None:
-    """Fill scratch.lexical."""
+    """Compute the lexical scores of all texts of the scope, in scratch.lexical."""
     scope = search.scope
     search.scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
     bm25.score_scope(search, inside, terms, ranges)
@@ -137,7 +139,7 @@ def rank_in_files(
     plan: WeightedPlan,
     scratch: Scratch,
 ) -> tuple[I32, F64]:
-    """Return texts and the passages beside them, ranked with their neighbours and their file.
+    """Rank texts, and the passages beside them, by their own score, neighbours and file.
 
         final = (1 - b) * smoothed + b * best of the file                     b = FILE_WEIGHT
 
@@ -149,8 +151,7 @@ def rank_in_files(
 
     Args:
         tree, vectors, stats, raw, scope, terms, scratch: as in `weighted_top`.
-        plan: its weights count; `near` has the rows of the texts, [n], living ones of files of the
-            scope.
+        plan: the weights; `near` has the rows of the texts [n], living ones of files of the scope.
 
     Returns:
         (rows [m], final scores [m]), best first, ties by row.
@@ -225,14 +226,14 @@ def rank_in_files(
 
 @inlined
 def _place_of_file(row: int, texts: Texts, scope: Scope) -> int:
-    """Return the position of a text's file in the scope."""
+    """Return the position in the scope of a text's file."""
     file = np.int64(texts.file[row])
     return place(file, scope.file_low, scope.file_high, scope.base_files)
 
 
 @called
 def _own_score(row: int, plan: WeightedPlan, search: Search) -> float:
-    """Return the score of a text; in another script than the query's it is times `other_script`."""
+    """Return the weighted score of a text, times `other_script` if scripts mismatch."""
     score, _, _ = _score(row, plan, search)
     if script_mismatch(np.int64(search.tree.texts.script[row]), search.query.script):
         score *= plan.other_script
@@ -241,7 +242,7 @@ def _own_score(row: int, plan: WeightedPlan, search: Search) -> float:
 
 @called
 def _beside(row: int, search: Search) -> tuple[int, int]:
-    """Return the rows of the living passages of a file before and after one of it; -1 for none."""
+    """Return the rows of the living passages before and after one in its file; -1 for none."""
     tree, scope = search.tree, search.scope
     texts = tree.texts
     file, place_of = np.int64(texts.file[row]), np.int64(texts.ordinal[row])
@@ -269,7 +270,7 @@ def _beside(row: int, search: Search) -> tuple[int, int]:
 
 @njit
 def _best_of_base(plan: WeightedPlan, search: Search, rows: I32, scores: F32, count: int) -> int:
-    """Add the best of the scope's base texts to the `count` best; return their number.
+    """Insert the best base texts of the scope into the list of the best; return the list's size.
 
     The texts with the highest bounds from int4 codes are scored in fp32 first, which gives a floor
     for the k-th best score. Every other text that may reach the floor is bounded by its int8 code,
@@ -325,13 +326,13 @@ def _best_of_base(plan: WeightedPlan, search: Search, rows: I32, scores: F32, co
 
 @inlined
 def _counts(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
-    """Return whether a base text of the scope is alive and the filter allows its file."""
+    """Return True if a base text of the scope is living and the filter allows its file."""
     return texts.tombstoned[row] > scope.revision and is_allowed(row, texts, allowed, scope)
 
 
 @inlined
 def _score(row: int, plan: WeightedPlan, search: Search) -> tuple[float, float, float]:
-    """Return (score, dense, lexical) of a living text from its fp32 vector."""
+    """Return (weighted score, dense, lexical) of a living text, from its fp32 vector."""
     scope = search.scope
     dense = lexical = 0.0
     if search.query.use_dense:
@@ -345,7 +346,7 @@ def _score(row: int, plan: WeightedPlan, search: Search) -> tuple[float, float, 
 
 @inlined
 def _bound_by_code(row: int, plan: WeightedPlan, search: Search) -> float:
-    """Return the upper bound of the score of a base text from its int8 code."""
+    """Return an upper bound of the weighted score of a base text, from its int8 code."""
     vectors, query = search.vectors, search.query
     script = np.int64(search.tree.texts.script[row])
     parts = parts_of_code(
@@ -360,7 +361,7 @@ def _bound_by_code(row: int, plan: WeightedPlan, search: Search) -> float:
 
 @inlined
 def _shares(row: int, plan: WeightedPlan, search: Search) -> tuple[float, float]:
-    """Return the weights of dense and lexical for a text."""
+    """Return the weights (of dense, of lexical) for a text; (v + w, 0) if scripts mismatch."""
     if script_mismatch(np.int64(search.tree.texts.script[row]), search.query.script):
         return plan.dense_weight + plan.lexical_weight, 0.0
     return plan.dense_weight, plan.lexical_weight

@@ -1,7 +1,7 @@
-"""The check of a protobuf message against a table of limits, before it is parsed.
+"""The check of an encoded protobuf message against a table of limits, before it is parsed.
 
-A table has a row for each message type and field number. The row has the encoding of the field,
-the type of its message and its limits. Budgets are shared by the whole message.
+A table has a row for each message type and field number. The row has the encoding of the field, the
+type of its message and its limits. Budgets are shared by the whole message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _MAX_TAG = 0xFFFF_FFFF
 
 @njit
 def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
-    """Return (code, level of the field at fault, value or budget) of the first fault, or OK.
+    """Check a message; return (OK, 0, 0), or the first fault as (code, level, value).
+
+    The level is that of the field at fault in nested messages; the value is a length, a limit or
+    the number of a budget.
 
     Args:
         data: a message of type 0.
@@ -145,7 +148,7 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
 
 @inlined
 def _varint(data: U8, at: int, end: int, most: int) -> tuple[int, int]:
-    """Return (value, end) of a varint of at most `most` bytes; the end is -1 if it is invalid."""
+    """Decode a varint of at most `most` bytes; return (value, end), end -1 if it is invalid."""
     if at < end and data[at] < 128:  # the most frequent case
         return np.int64(data[at]), at + 1
     value = np.uint64(0)
@@ -163,7 +166,7 @@ def _varint(data: U8, at: int, end: int, most: int) -> tuple[int, int]:
 
 @inlined
 def _skipped(data: U8, at: int, end: int) -> int:
-    """Return the end of a varint, also of one beyond 64 bits; -1 if it is invalid."""
+    """Return the end of a varint, which may exceed 64 bits; -1 if it is invalid."""
     for i in range(at, min(end, at + 10)):
         if data[i] < 128:
             return i + 1
@@ -172,7 +175,7 @@ def _skipped(data: U8, at: int, end: int) -> int:
 
 @inlined
 def _elements(data: U8, at: int, end: int, width: int) -> int:
-    """Return the number of elements packed into [at, end); -1 if the last one is incomplete."""
+    """Return the number of packed elements in data[at:end]; -1 if the last one is incomplete."""
     if width != VARINT:
         return (end - at) // width if (end - at) % width == 0 else -1
     count = 0

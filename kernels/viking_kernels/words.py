@@ -1,4 +1,4 @@
-"""Lookup of the terms of the words of many texts, without the GIL.
+"""Lookup of many texts' words in a hash table with the terms of each word, without the GIL.
 
 The caller adds each word once with its terms. Later texts find the word by its bytes.
 """
@@ -14,7 +14,7 @@ from viking_kernels.arrays import I32, I64, U8, U64
 
 
 class Words(NamedTuple):
-    """A hash table of W words with their terms, with linear probing."""
+    """A hash table (linear probing) of W words, with the hashes of each word's terms."""
 
     slots: I32  # [power of two, more than W] number of a word, -1 none
     keys: U64  # [W and more] hash of each word's bytes
@@ -26,13 +26,13 @@ class Words(NamedTuple):
 
 @inlined
 def is_blank(byte: int) -> bool:
-    """Return whether `str.split` splits at an ASCII character."""
+    """Return True if an ASCII byte is white space for `str.split`."""
     return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
 
 
 @inlined
 def key_of(data: U8, start: int, end: int) -> int:
-    """Return FNV-1a of data[start:end], with the high bits mixed into the low ones for the slot."""
+    """Return the hash FNV-1a of data[start:end]; its high bits are mixed into the low ones."""
     key = np.uint64(0xCBF29CE484222325)
     for i in range(start, end):
         key = (key ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
@@ -41,7 +41,7 @@ def key_of(data: U8, start: int, end: int) -> int:
 
 @inlined
 def number_of(data: U8, start: int, end: int, words: Words) -> int:
-    """Return the number of the word data[start:end], -1 if it is unknown."""
+    """Return the number of the word data[start:end] in the table; -1 if it is unknown."""
     key = key_of(data, start, end)
     mask = words.slots.shape[0] - 1
     at = np.int64(key & np.uint64(mask))
@@ -60,7 +60,7 @@ def number_of(data: U8, start: int, end: int, words: Words) -> int:
 
 @njit
 def add_words(words: Words, first: int, count: int) -> None:
-    """Add the words `first` to `count` - 1, whose bytes and terms are stored, to the table."""
+    """Enter the words `first` to `count` - 1 into the table; their bytes and terms are stored."""
     mask = words.slots.shape[0] - 1
     for number in range(first, count):
         key = key_of(words.bytes, words.bytes_at[number], words.bytes_at[number + 1])
@@ -73,7 +73,7 @@ def add_words(words: Words, first: int, count: int) -> None:
 
 @njit
 def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
-    """Look up the words of ASCII texts.
+    """Split ASCII texts into words, and look up each word.
 
     Args:
         data: the texts, one after the other.
@@ -113,7 +113,7 @@ def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
 
 @njit
 def terms_of(found: I32, counts: I64, words: Words) -> tuple[U64, I64]:
-    """Return the terms of all words of `look_up` in order, and the number of each text's terms."""
+    """Return (the terms of all words that `look_up` found, the number of terms of each text)."""
     total = 0
     for i in range(found.shape[0]):
         total += words.terms_at[found[i] + 1] - words.terms_at[found[i]]

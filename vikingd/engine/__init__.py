@@ -1,4 +1,4 @@
-"""The engine: the store, its index and the embedder, opened together and kept in step."""
+"""The engine: opens a store, its index and the embedder, and keeps index and vectors up to date."""
 
 from vikingd.engine.background_descriptions import DescriberState
 from vikingd.engine.engine import Engine, EngineStats, VerifyReport

@@ -1,4 +1,4 @@
-"""The texts that a store may embed in a day, and the tokens that describe it."""
+"""Daily limits of a store: of the texts that are embedded, and of the tokens for descriptions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EmbeddingLimit = Callable[[], int]
 
 
 class Counted(NamedTuple):
-    """A unit of an allowance.
+    """A kind of daily limit.
 
     Attributes:
-        key: of the store's meta, with [day since 1970-01-01, number used in it].
-        reason: why no more is used today, with the limit and the end of the day to fill in.
+        key: the key in the store's table `meta`; its value is [day since 1970-01-01, number used].
+        reason: the message when the limit is reached, with the fields `limit` and `until`.
     """
 
     key: str
@@ -40,22 +40,23 @@ DESCRIBER_TOKENS = Counted(
 
 
 class Meta(Protocol):
-    """The values of a store by key."""
+    """A store, as far as this module reads it."""
 
     def get_meta(self, key: str) -> bytes | None:
-        """Return a value; None if there is none."""
+        """Return the value that a store has for a key; None if there is none."""
 
 
 class DailyAllowance:
-    """The number of texts or tokens that a store may still use today.
+    """A count of the texts or tokens that a store has used today, with its limit.
 
-    The count is stored with what was made, so that a restart does not reset it. A day is a UTC day.
+    The count is stored in the same commit as the vectors or descriptions, so that a restart does
+    not reset it. A day is a UTC day.
 
     Args:
         store: the store with the stored count.
         limit: returns the limit.
         clock: returns the time in seconds since 1970-01-01 UTC.
-        counted: the unit.
+        counted: what is counted.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class DailyAllowance:
 
     @property
     def _day(self) -> DayCount:
-        """The count; it is read at its first use, because most stores of many use nothing."""
+        """The count. It is read from the store at its first use; most stores use nothing."""
         if self._read is None:
             kept = opened(self._store.get_meta(self._counted.key))
             self._read = DayCount(*json.loads(kept)) if kept else DayCount()
@@ -88,15 +89,18 @@ class DailyAllowance:
         return self._day.used(self._clock())
 
     def count(self, number: int) -> None:
-        """Count texts that were embedded, or tokens that were used."""
+        """Add texts that were embedded, or tokens that were used, to today's count."""
         self._day.add(number, self._clock())
 
     def kept(self) -> Mapping[str, bytes]:
-        """Return the count as a key and value for the table meta of the store."""
+        """Return the count as {key: value}, to be written to the store's table `meta`."""
         return {self._counted.key: sealed(json.dumps(astuple(self._day)).encode())}
 
     def why(self) -> tuple[str, int]:
-        """Return why none is left, and the end of the day in microseconds since the epoch."""
+        """Return (message that the limit is reached, end of the day in microseconds).
+
+        The time is counted from 1970-01-01 UTC.
+        """
         end = DayCount.end(self._clock())
         until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(end))
         return self._counted.reason.format(limit=self._limit(), until=until), end * 1_000_000

@@ -1,4 +1,4 @@
-"""The background work of an engine that lets a model write abstracts and overviews."""
+"""The part of an engine that lets a model write abstracts and overviews in the background."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _PAGE = 500  # contexts
 
 @dataclass(frozen=True, slots=True)
 class DescriberState:
-    """The state of the describer.
+    """The state of descriptions by a model, for Stats.
 
     Attributes:
         model: the name of the model; "" without one.
-        backlog: the contexts that wait for a description.
-        described: the contexts that were described since the start.
-        refused: the contexts without a usable answer since the start.
+        backlog: the number of contexts that wait for a description.
+        described: the number of contexts that were described since the start.
+        refused: the number of contexts without a usable answer since the start.
         tokens_today: the tokens that were used today, by UTC.
         tokens_per_day: their limit; 0: none.
-        last_error: the error of the last attempt, or the limit that contexts wait for; "": none.
-        retry_at: time of the next attempt in microseconds since the epoch; None: none is planned.
+        last_error: why no context is described now: an error or a limit; "": none.
+        retry_at: the time of the next attempt in microseconds since the epoch; None: none is
+            planned.
     """
 
     model: str = ""
@@ -54,9 +55,9 @@ class Describing:
 
     Args:
         store: the store.
-        thread: the describer, which other stores may use, too.
+        thread: the thread that asks the model; other stores may use it, too.
         settings: the limits.
-        metrics: shows the figures.
+        metrics: shows the counts.
     """
 
     def __init__(
@@ -75,11 +76,11 @@ class Describing:
         self._unfollow = metrics.follow_describer(self._figures)
 
     def start(self) -> None:
-        """Start to describe the contexts that wait."""
+        """Start to describe the waiting contexts."""
         self._work = self._thread.start(self._worker.run())
 
     def changed(self, changes: Sequence[Change] | None) -> None:
-        """Take the changes of a commit, on any thread; None if they are not known."""
+        """Queue the contexts of a commit, on any thread; None: check all contexts again."""
         if changes is None:
             self._thread.call(self._worker.look_at_all)
             return
@@ -93,13 +94,15 @@ class Describing:
             self._thread.call(self._worker.add, found)
 
     def describe(self, uri: str, *, again: bool, dry_run: bool) -> tuple[int, int]:
-        """Let the contexts of a subtree wait that have no present description.
+        """Queue the contexts of a subtree without an up-to-date description, also refused ones.
 
-        Those that the model refused wait, too, and with `again` all.
+        Args:
+            uri: the top of the subtree.
+            again: queue contexts with an up-to-date description, too.
+            dry_run: only count; queue nothing.
 
         Returns:
-            (the number of the contexts, the approximate tokens of their questions and answers).
-            With `dry_run` that is all.
+            (number of contexts, approximate tokens of their questions and answers).
 
         Raises:
             NotFound: the context does not exist.
@@ -121,7 +124,7 @@ class Describing:
         return len(found), tokens
 
     def _below(self, uri: str) -> Iterator[tuple[str, bool]]:
-        """Yield the contexts below a directory that may be described, with True for directories."""
+        """Yield (URI, is a directory) of the contexts below a directory that may be described."""
         low, high = subtree_bounds(uri)
         reads: tuple[tuple[Callable[[str, int], Sequence[_Listed]], bool], ...] = (
             (self._store.files_to_describe, False),
@@ -138,20 +141,20 @@ class Describing:
 
     @property
     def has_work(self) -> bool:
-        """True while contexts are described, not while the model fails or a limit is reached."""
+        """True while contexts wait; False if the model fails or a limit is reached."""
         return bool(len(self._worker.queue)) and not self._worker.waits()[0]
 
     def settle(self) -> bool:
-        """Wait until what was added so far is in the backlog.
+        """Wait until all earlier calls of `changed` and `describe` have reached the queue.
 
         Returns:
-            False while the contexts of earlier commits are still looked at.
+            True if the queue has all contexts that wait, False while a check of all contexts runs.
         """
         wait_for([self._thread.call(lambda: None)], STOP)
         return self._worker.is_complete
 
     def state(self) -> DescriberState:
-        """Return the state in numbers."""
+        """Return the state of the descriptions."""
         worker = self._worker
         why, retry_at = worker.waits()
         return DescriberState(
@@ -170,7 +173,7 @@ class Describing:
         return DescriberFigures(len(worker.queue), worker.described, worker.refused, worker.tokens)
 
     def stop(self) -> None:
-        """End the work, within 1.5 s; what was asked is asked again after the next start."""
+        """Stop within 1.5 s. Open questions to the model are asked again after the next start."""
         self._unfollow()
         if self._work is not None and self._work.cancel():
             self._worker.ended.wait(STOP)

@@ -1,4 +1,4 @@
-"""The renaming of contexts of older stores whose names are not in the one form of URIs.
+"""The renaming of contexts of older stores whose URIs do not have the canonical form.
 
 Calls can only name URIs in this form, see `vikingd.domain.uri.canonical`.
 """
@@ -29,27 +29,27 @@ _log = logging.getLogger(__name__)
 
 
 def rename_contexts(store: WritableStore, newest: Callable[[], Snapshot]) -> None:
-    """Rename the contexts whose names are not canonical. The log names each one.
+    """Rename the contexts whose URIs are not canonical, and log each new name.
 
-    A name that is taken gets a number, so nothing is lost. A context that cannot be renamed stays.
-    While the index answers nothing, all stay; the next start renames them.
+    If the new name is taken, it gets a number: `tea (2).md`. A context that cannot be renamed stays
+    as it is. If the index cannot be read now, the next start renames them.
 
     Args:
-        store: the store that all writes have reached.
+        store: the store.
         newest: returns the newest snapshot of its index.
     """
     with suppress(Corrupt, StoreAway):
         while not newest().names.are_canonical():
             moved: list[str] = []
-            for uri in _others(newest()):
+            for uri in _not_canonical(newest()):
                 if not any(uris.is_within(uri, above) for above in moved) and _rename(store, uri):
                     moved.append(uri)
             if not moved:
                 return
 
 
-def _others(snapshot: Snapshot) -> list[str]:
-    """Return the living URIs that are not canonical, directories before their contents."""
+def _not_canonical(snapshot: Snapshot) -> list[str]:
+    """Return the URIs of living contexts that are not canonical, directories before contents."""
     tree, revision = snapshot.tree, snapshot.revision
     files = encode_file(np.flatnonzero(tree.files.tombstoned > revision))
     directories = np.flatnonzero(tree.directories.tombstoned > revision)
@@ -60,7 +60,7 @@ def _others(snapshot: Snapshot) -> list[str]:
 
 
 def _rename(store: WritableStore, source: str) -> bool:
-    """Rename a context; return True if it has another URI now."""
+    """Rename a context to its canonical URI; return False if it could not be renamed."""
     wanted = uris.canonical(source)
     stem, dot, ending = uris.name(wanted).rpartition(".")
     for number in count(1):
@@ -72,7 +72,7 @@ def _rename(store: WritableStore, source: str) -> bool:
             store.move(source, destination).result()
         except AlreadyExists:
             continue
-        except (InvalidField, NotFound):  # a root, whose contents follow; renamed by another node
+        except (InvalidField, NotFound):  # a root, or renamed by another node
             return False
         except VikingError as error:
             _log.warning("%s keeps its name, which calls cannot name any more: %s", source, error)

@@ -1,4 +1,4 @@
-"""The contexts that a model describes, and the material of their descriptions."""
+"""The contexts that a model describes, and the texts from which it describes them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _VERSION = blake2b(json.dumps([SYSTEM, RESPONSE_FORMAT]).encode(), digest_size=4
 
 
 class Subject(NamedTuple):
-    """A context that a model describes.
+    """A context to describe, with the text that the model reads (its material).
 
     Attributes:
         basis: the digest of the prompt and of the material. Equal texts of one user have the same.
-        material: None for a directory that has become empty, whose description goes.
-        is_current: True if its description is of this basis.
+        material: None for a directory that has become empty: its description is to be removed.
+        is_current: True if the stored description was made from this basis.
     """
 
     uri: str
@@ -45,7 +45,7 @@ class Subject(NamedTuple):
     is_current: bool
 
     def holds(self, before: Subject) -> bool:
-        """Return whether a context has all that a description of it was made of."""
+        """Return True if everything in the material of `before` is still in this one."""
         if self.material is None or before.material is None or not self.material.is_directory:
             return self.basis == before.basis
         lines = set(self.material.text.splitlines())
@@ -53,16 +53,16 @@ class Subject(NamedTuple):
 
 
 class Materials:
-    """Reads the material of descriptions from a store.
+    """Reads the texts to describe from a store.
 
-    Files of at least `min_characters` are described, but no memories, data and generated files,
-    and directories with children. A context whose abstract and overview are both by hand is not.
-    Memories are no part of any material, so that a forgotten memory is in no description.
+    A model describes files of at least `min_characters` and directories with children. It does not
+    describe memories, data, generated files, and contexts whose abstract and overview a user wrote.
+    The text of a memory is in no material, so that a forgotten memory is in no description.
 
     Args:
         store: the store.
         maker: the name of the model.
-        min_characters: of a file.
+        min_characters: the minimum length of a file.
     """
 
     def __init__(self, store: Reads, maker: str, min_characters: int) -> None:
@@ -71,7 +71,7 @@ class Materials:
         self._min_characters = min_characters
 
     def subject(self, uri: str) -> Subject | None:
-        """Return a context with its material; None if no model describes it.
+        """Return a context with its material; None if it does not exist or is not to be described.
 
         Raises:
             StoreDamaged: the context is damaged.
@@ -95,7 +95,7 @@ class Materials:
         is_short = len(context.content) < self._min_characters
         if is_short or context.metadata.get(KEY) in _LEFT_OUT:
             return None
-        # Neither URI nor name: equal texts anywhere have the same description.
+        # Without URI and name, so that equal texts anywhere share a description.
         extract = by_hand or derive_abstract(context.content, name(context.uri))
         material = Material("", False, context.title, context.content, extract)
         return self._subject(context, material, by_hand, described)
@@ -115,7 +115,7 @@ class Materials:
         return self._subject(context, material, by_hand, described)
 
     def _children(self, uri: str, found: Sequence[ChildOf]) -> list[Child]:
-        """Return the children of a directory; those without an abstract get an extract."""
+        """Return the children of a directory; directories without an abstract get an extract."""
         children = [_child(uri, child) for child in found]
         without = [
             join(uri, child.name)
@@ -152,9 +152,9 @@ class Materials:
         return maker == self._maker and found is not None and found.startswith(basis)
 
     def waiting_files(self, files: Iterable[FileToDescribe]) -> list[str]:
-        """Return the files that wait for a description, without a read of their content.
+        """Return the URIs of those files that need a description; contents are not read.
 
-        A file with a description by the same model and prompt has not changed since.
+        A file with a description by the same model and prompt needs none.
         """
         missing = [
             one.uri
@@ -166,7 +166,7 @@ class Materials:
         return [uri for uri in missing if kinds.get(uri, {}).get(KEY) not in _LEFT_OUT]
 
     def waiting_directories(self, directories: Sequence[DirectoryToDescribe]) -> list[str]:
-        """Return the directories that wait for a description of their present children."""
+        """Return the URIs of those directories whose description is missing or out of date."""
         without = [one.uri for one in directories if one.basis is None]
         filled = self._store.children_of(without, 1) if without else {}
         return [
@@ -177,7 +177,7 @@ class Materials:
         ]
 
     def is_waiting(self, uri: str) -> bool:
-        """Return whether a context waits for a description."""
+        """Return True if the description of a context is missing or out of date."""
         subject = self.subject(uri)
         return subject is not None and not subject.is_current
 
@@ -187,7 +187,7 @@ def _is_memory(uri: str, child: str) -> bool:
 
 
 def _child(uri: str, child: ChildOf) -> Child:
-    """Return a child of a directory; of memories the name alone."""
+    """Convert a child of a directory; of a memory only the name is kept."""
     if _is_memory(uri, child.name):
         return Child(child.name, child.is_directory, "", "")
     return Child(*child)

@@ -1,4 +1,4 @@
-"""The contexts that wait for a description, in the order of the work."""
+"""The contexts that wait for a description, in the order in which they are described."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ PAUSE = 60.0
 
 
 class DescriptionQueue:
-    """The contexts that wait for a description, and those in work. One thread uses it.
+    """A queue of contexts to describe, and those that are being described. One thread uses it.
 
-    Files come before directories. A directory has its turn when nothing below it waits or is in
-    work, because the abstracts below it are its material. No directory waits for a context that
-    is postponed. Times are monotonic, in seconds.
+    Files come before directories. A directory comes when nothing below it waits or is being
+    described, because the model reads the abstracts below it. A postponed context (see `may_ask`)
+    blocks no directory. Times are monotonic, in seconds.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, bool] = {}  # True for a directory; with those that are postponed
+        self._waiting: dict[str, bool] = {}  # True for a directory; postponed ones, too
         self._working: dict[str, bool] = {}
-        self._changed: set[str] = set()  # while they were in work
+        self._changed: set[str] = set()  # contexts that changed while they were described
         self._again: set[str] = set()
         self._files: deque[str] = deque()
         self._directories: deque[str] = deque()
         self._below: Counter[str] = Counter()  # the contexts that a directory waits for
         self._answered: dict[str, float] = {}
-        self._postponed: dict[str, float] = {}  # until when
+        self._postponed: dict[str, float] = {}  # the time until which, by URI
         self._due: list[tuple[float, str]] = []  # a heap of the same
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._working)
 
     def add(self, uri: str, is_directory: bool) -> None:
-        """Let a context wait, and the directories above it."""
+        """Queue a context and the directories above it."""
         self._add(uri, is_directory)
         for directory in ancestors(uri):
             self._add(directory, True)
 
     def ask_for(self, uri: str, is_directory: bool, *, again: bool) -> None:
-        """Let a context wait, without a pause.
+        """Queue a context and the directories above it; a postponed context is due at once.
 
         With `again` it is described even if its description is up to date.
         """
@@ -53,7 +53,10 @@ class DescriptionQueue:
         self.add(uri, is_directory)
 
     def take(self, now: float) -> str | None:
-        """Return the next context, which is in work then; None if none has its turn now."""
+        """Remove the next context from the queue and return it; None if none is due.
+
+        The caller describes it, then calls `done` or `put_back`.
+        """
         while self._due and self._due[0][0] <= now:
             due, uri = heapq.heappop(self._due)
             if self._postponed.get(uri) == due:
@@ -62,7 +65,7 @@ class DescriptionQueue:
         for places in (self._files, self._directories):
             while places:
                 uri = places.popleft()
-                # A place may be out of date.
+                # The entry may be out of date: the context was described or postponed since.
                 is_due = uri in self._waiting and uri not in self._postponed
                 if is_due and not self._below[uri]:
                     self._working[uri] = self._waiting.pop(uri)
@@ -70,17 +73,17 @@ class DescriptionQueue:
         return None
 
     def due(self, now: float) -> float | None:
-        """Return the seconds until a postponed context has its turn; None without one."""
+        """Return the seconds until the first postponed context is due; None without one."""
         return max(0.0, self._due[0][0] - now) if self._due else None
 
     def is_again(self, uri: str) -> bool:
-        """Return whether a context is described even if its description is up to date."""
+        """Return True if a context is described even if its description is up to date."""
         return uri in self._again
 
     def may_ask(self, uri: str, now: float) -> bool:
-        """Return whether the last answer about a context in work is PAUSE ago.
+        """Return True if the model has not answered about this context within the last PAUSE.
 
-        Else the context is postponed.
+        Otherwise the context goes back into the queue, postponed until PAUSE has passed.
         """
         due = self._answered[uri] + PAUSE if uri in self._answered else now
         if due <= now:
@@ -94,13 +97,13 @@ class DescriptionQueue:
         return False
 
     def answered(self, uri: str, now: float) -> None:
-        """Note that a question about a context was answered."""
+        """Record the time of the model's answer about a context, for `may_ask`."""
         if len(self._answered) > 1000 + 2 * len(self):
             self._answered = {one: at for one, at in self._answered.items() if at > now - PAUSE}
         self._answered[uri] = now
 
     def done(self, uri: str) -> None:
-        """End the work on a context; one that has changed in the meantime waits again."""
+        """End the work on a context from `take`; if it changed meanwhile, queue it again."""
         is_directory = self._working.pop(uri, None)
         if is_directory is None:
             return
@@ -111,7 +114,7 @@ class DescriptionQueue:
             self._add(uri, is_directory)
 
     def put_back(self, uri: str) -> None:
-        """Let a context in work wait again, behind the others."""
+        """Queue a context from `take` again, behind the others."""
         is_directory = self._working.pop(uri)
         self._changed.discard(uri)
         self._leave(uri)
@@ -125,16 +128,16 @@ class DescriptionQueue:
             self._enter(uri, is_directory)
 
     def _enter(self, uri: str, is_directory: bool) -> None:
-        """Give a waiting context a place, and let the directories above wait for it."""
+        """Append a context to the queue of its kind, and block the directories above it."""
         for directory in ancestors(uri):
             self._below[directory] += 1
         (self._directories if is_directory else self._files).append(uri)
 
     def _leave(self, uri: str) -> None:
-        """End the wait of the directories above a context."""
+        """Unblock the directories above a context; queue those that nothing else blocks."""
         for directory in ancestors(uri):
             self._below[directory] -= 1
             if not self._below[directory]:
                 del self._below[directory]
-                if directory in self._waiting:  # maybe as the file that it was
+                if directory in self._waiting:  # perhaps as a file that had this URI
                     self._directories.append(directory)

@@ -1,4 +1,4 @@
-"""The worker that lets a model describe the contexts of one store."""
+"""The worker that lets a model describe the contexts of one store, one after the other."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ _log = logging.getLogger(__name__)
 
 
 class DescriptionWorker:
-    """Describes the contexts of a store that wait, as a task on the thread of the describer.
+    """Describes the waiting contexts of a store, as a task on the thread that asks the model.
 
-    It first looks at all contexts. Each answer is written at once, so a kill loses only the
-    questions in flight. A model that does not answer leaves the contexts waiting, and is tried
-    again with back-off (1 s, doubling to 60 s). A context that gets no answer three times, while
-    another question gets one, is refused, and so is one whose answers cannot be used: it keeps
-    its extract until it changes or the daemon starts again. When the tokens of a day are used up,
-    the others wait for the next day.
+    It first checks all contexts. Each answer is written at once, so a kill loses only the questions
+    in flight. A model that does not answer leaves the contexts waiting, and is tried again with
+    back-off (1 s, doubling to 60 s). A context that gets no answer three times, while another
+    question gets one, is refused, and so is one whose answers cannot be used: it keeps its extract
+    until it changes or the daemon starts again. When the tokens of a day are used up, the others
+    wait for the next day.
 
-    Its methods belong to the thread of the describer, unless they say so.
+    Call its methods on that thread, unless they say that any thread may.
 
     Args:
         store: the store.
-        thread: the describer, which the workers of other stores may use, too.
-        materials: reads the material of the store.
-        tokens_per_day: most tokens in a UTC day; 0: no limit.
+        thread: the thread that asks the model; workers of other stores may use it, too.
+        materials: reads the texts to describe.
+        tokens_per_day: the most tokens in a UTC day; 0: no limit.
 
     Attributes:
         queue: the contexts that wait.
-        is_complete: True once the queue has all of them.
-        described: the contexts that were described since the start.
-        refused: the contexts without a usable answer since the start.
+        is_complete: True once all contexts were checked, so that the queue has all that wait.
+        described: the number of contexts that were described since the start.
+        refused: the number of contexts without a usable answer since the start.
         tokens: the tokens that were used since the start.
         ended: set when `run` has ended.
     """
@@ -96,18 +96,18 @@ class DescriptionWorker:
         self._retry_after, self._retry_at = 0.0, 0
 
     def is_own(self, change: Upsert) -> bool:
-        """Return whether a change is the description that is being written; for any thread."""
+        """Return True if a change is a description that this worker is writing; for any thread."""
         return self._writing.get(change.uri) == change.abstract
 
     def add(self, contexts: Sequence[tuple[str, bool]]) -> None:
-        """Let changed contexts wait, and the directories above them; True marks directories."""
+        """Queue changed contexts, (URI, is a directory) each, and the directories above them."""
         if self._is_leader:
             for uri, is_directory in contexts:
                 self.queue.add(uri, is_directory)
             self._wake.set()
 
     def ask_for(self, contexts: Sequence[tuple[str, bool]], *, again: bool) -> None:
-        """Let contexts wait, even if refused; `again`: even if described."""
+        """Queue contexts, even if refused earlier; with `again` even if described."""
         self._recent.clear()
         for uri, is_directory in contexts:
             self._refusals.pop(uri, None)
@@ -116,12 +116,12 @@ class DescriptionWorker:
         self._wake.set()
 
     def look_at_all(self) -> None:
-        """Look at all contexts again, because their changes are not known."""
+        """Make `run` check all contexts again, because commits were missed."""
         self.is_complete, self._has_changed = False, True
         self._wake.set()
 
     def waits(self) -> tuple[str, int | None]:
-        """Return why no context is described now ("" if one is), and the time of the next try.
+        """Return (why no context is described now, time of the next attempt), or ("", None).
 
         The time is in microseconds since the epoch. For any thread.
         """
@@ -129,7 +129,7 @@ class DescriptionWorker:
             return "", None
         if self._failure:
             return self._failure, self._retry_at
-        # Questions in flight hold tokens by estimate, and may give some back.
+        # Questions in flight reserve an estimate of tokens, and may use fewer.
         is_used_up = self._needed and self._allowance.left() < self._needed
         return self._allowance.why() if is_used_up else ("", None)
 
@@ -138,7 +138,7 @@ class DescriptionWorker:
         return self._allowance.used()
 
     async def run(self) -> None:
-        """Describe the contexts that wait, until cancelled."""
+        """Describe the waiting contexts until the task is cancelled."""
         try:
             while True:
                 self._wake.clear()
@@ -155,7 +155,7 @@ class DescriptionWorker:
             self.ended.set()
 
     async def _step(self) -> float | None:
-        """Begin all work that may begin now; return the seconds until more may, if known."""
+        """Start as many descriptions as possible; return the seconds to wait for more, if known."""
         if self._shared is not None and time.monotonic() >= self._leads_until:
             await self._lead(self._shared)
         if self._is_leader and not self.is_complete:
@@ -170,7 +170,7 @@ class DescriptionWorker:
         return lead if seconds is None else min(lead, seconds)
 
     async def _lead(self, store: SharedStore) -> None:
-        """Look whether this node describes the store, or another one does."""
+        """Ask the database whether this node is the one that describes contexts now."""
         leads = await self._thread.read(store.lead_descriptions)
         if leads and not self._is_leader:
             self._allowance = self._new_allowance()  # another node may have used some
@@ -216,7 +216,7 @@ class DescriptionWorker:
         self._wake.set()
 
     async def _work_on(self, uri: str) -> None:
-        """Work on a context, which is in work no more afterwards."""
+        """Describe one context from the queue, and handle all errors."""
         try:
             await self._describe(uri)
         except StoreDamaged as error:
@@ -230,7 +230,7 @@ class DescriptionWorker:
             self.queue.done(uri)
 
     async def _describe(self, uri: str) -> None:
-        """Describe a context in work, unless it needs no description."""
+        """Describe one context from the queue, unless it needs no description."""
         subject = await self._thread.read(self._materials.subject, uri)
         again = self.queue.is_again(uri)
         if subject is None or (subject.is_current and not again):
@@ -247,7 +247,7 @@ class DescriptionWorker:
             await self._ask(subject, subject.material)
 
     async def _known(self, subject: Subject, again: bool) -> Described | None:
-        """Return the description of an equal text; None if there is none."""
+        """Return the description of an equal text, from the store or recent answers; else None."""
         if not again:
             read, name = self._store.described_as, self._thread.name
             found = await self._thread.read(read, subject.basis, name)
@@ -256,7 +256,10 @@ class DescriptionWorker:
         return self._recent.get(subject.basis)
 
     async def _ask(self, subject: Subject, material: Material) -> None:
-        """Ask the model about a context, and all that are equal to it until it answers."""
+        """Ask the model about a text, and write the answer to all contexts with an equal text.
+
+        If the tokens of the day do not suffice, the context goes back into the queue.
+        """
         uri, basis = subject.uri, subject.basis
         tokens = material_tokens(material)
         if self._allowance.left() - self._reserved < tokens:
@@ -293,15 +296,16 @@ class DescriptionWorker:
         self._allowance.count(tokens)
 
     def _answered(self, tokens: int) -> None:
-        """Note that the model answers."""
+        """Record an answer of the model: count its tokens, and end the back-off."""
         self._use(tokens)
         self._answers += 1
         self._backoff, self._failure, self._retry_after = MIN_BACKOFF, "", 0.0
 
     async def _write(self, subjects: Sequence[Subject], made: Described) -> None:
-        """Write the description of contexts in work; one that has lost material waits again.
+        """Write a description to contexts from the queue.
 
-        A text below a directory may have been deleted while the model was asked.
+        A context whose material has lost text since is not written, but queued again: the
+        description may quote a text that was deleted while the model was asked.
         """
         subjects = [one for one in subjects if await self._is_present(one)]
         name, kept = self._thread.name, self._allowance.kept()
@@ -326,7 +330,7 @@ class DescriptionWorker:
             self.queue.done(one.uri)
 
     async def _is_present(self, subject: Subject) -> bool:
-        """Return whether a subject holds its material still; else let it wait again."""
+        """Return True if a context still has the text that was described; else queue it again."""
         try:
             now = await self._thread.read(self._materials.subject, subject.uri)
         except VikingError:
@@ -337,7 +341,7 @@ class DescriptionWorker:
         return True
 
     async def _refuse(self, subjects: Sequence[Subject], reason: str) -> None:
-        """Leave contexts in work with their extracts."""
+        """Give up on contexts: they keep their extracts until they change."""
         self.queue.answered(subjects[0].uri, time.monotonic())
         for one in subjects:
             _log.warning("%s keeps its extract, the model's texts cannot be used: %s",
@@ -349,7 +353,10 @@ class DescriptionWorker:
         await self._keep_count()
 
     async def _not_answered(self, subjects: Sequence[Subject], reason: str) -> None:
-        """Let contexts in work wait, unless they are the reason for the failure."""
+        """Queue contexts again after a failed question; refuse them if only they fail.
+
+        After the third failure a test question shows whether the model answers others.
+        """
         uri = subjects[0].uri
         tries, before = self._tries.get(uri, (0, self._answers))
         self._tries[uri] = tries + 1, before
@@ -363,7 +370,7 @@ class DescriptionWorker:
         self._fail(reason)
 
     async def _probe(self) -> None:
-        """Ask another question: its answer shows that a context is the reason for a failure."""
+        """Ask the model a test question, and record whether it answers."""
         with suppress(NotAnswered):
             try:
                 described = await self._thread.describe(_PROBE)
@@ -373,13 +380,13 @@ class DescriptionWorker:
                 self._answered(described.tokens)
 
     async def _keep_count(self) -> None:
-        """Write the tokens of today."""
+        """Write today's count of tokens to the store."""
         for key, value in self._allowance.kept().items():
             with suppress(VikingError):  # for example, the disk is full
                 await self._thread.read(self._store.set_meta, key, value)
 
     def _fail(self, reason: str) -> float:
-        """Note a failure of all contexts; return the seconds until the next attempt."""
+        """Record a failure that stops all descriptions; return the seconds to the next attempt."""
         now = time.monotonic()
         if now >= self._retry_after:  # calls that were in flight together fail once
             if reason != self._failure:

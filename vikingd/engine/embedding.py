@@ -1,4 +1,4 @@
-"""Makes the vectors of an engine: of queries at once, of texts in the background."""
+"""The part of an engine that makes vectors: of queries at once, of texts in the background."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")
 
 @dataclass(frozen=True, slots=True)
 class EmbedderStats:
-    """The state of the embedder."""
+    """The state of the embedder, for Stats."""
 
     provider: str
     model: str
@@ -44,7 +44,7 @@ class Embedding:
         shared: the embedder, and the metrics of query vectors and their cache.
         store: the store whose texts get vectors.
         progress: called with a line for the operator if the embedder fails at the start.
-        limit: the texts that may be embedded in a day; None: any number.
+        limit: returns how many texts may be embedded in a day; None: no limit.
 
     Attributes:
         model: the name of the model; "none" without an embedder.
@@ -92,21 +92,21 @@ class Embedding:
         self._unfollow = shared.metrics.follow(lambda: self._backlog().texts, self._query_cache)
 
     def start(self) -> None:
-        """Start to embed the texts that wait; a reader embeds none."""
+        """Start to embed the waiting texts; a reader embeds none."""
         if self._worker is not None:
             self._worker.start()
 
     def wake(self) -> None:
-        """Tell the background work that texts wait."""
+        """Wake the background thread, because new texts wait."""
         if self._worker is not None:
             self._worker.wake()
 
     def prefer(self, text_ids: Sequence[int]) -> AbstractContextManager[None]:
-        """Within the block, embed these texts before others, because a call waits for them."""
+        """During the block, embed these texts before others, because a call waits for them."""
         return self._worker.asked_for(text_ids) if self._worker is not None else nullcontext()
 
     def embed_document(self, text: str) -> F32 | None:
-        """Return the unit vector [dim] of a text, as in the index; None without an embedder.
+        """Return the vector [dim] of a text, of length 1; None without an embedder.
 
         Raises:
             EmbedderFailed: the embedder failed.
@@ -118,16 +118,16 @@ class Embedding:
 
     @property
     def has_work(self) -> bool:
-        """True while it embeds waiting texts, not while the embedder fails."""
+        """True while texts are being embedded; False if none waits or the embedder fails."""
         return self._worker is not None and self._worker.has_work
 
     def failure(self) -> str | None:
-        """Return why no text is embedded now; None if all is well or texts are only skipped."""
+        """Return the error why no text is embedded now; None if there is none."""
         query = self.query_embedder.last_error if self.query_embedder is not None else None
         return self._work().last_error or query or None
 
     def stats(self) -> EmbedderStats:
-        """Return the state in numbers."""
+        """Return the state of the embedder."""
         work, backlog = self._work(), self._backlog()
         if not backlog.texts:
             work = replace(work, stalled="", retry_at=None)  # the texts that waited are deleted
@@ -147,11 +147,11 @@ class Embedding:
         return self._worker.state() if self._worker is not None else _NO_WORK
 
     def _backlog(self) -> Backlog:
-        """Return the texts that wait for their vector; none without an embedder."""
+        """Return the number and the cost of the waiting texts; 0 without an embedder."""
         return self._store.backlog_size() if self.query_embedder is not None else Backlog(0, 0)
 
     def _query_cache(self) -> tuple[int, int]:
-        """Return (hits, misses)."""
+        """Return (hits, misses) of the cache of query vectors."""
         queries = self.query_embedder
         return (queries.hits, queries.misses) if queries is not None else (0, 0)
 

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
-    """The state of an engine.
+    """The state of an engine, for Stats.
 
     `problem` is the reason why writes are refused; "" while they are accepted.
     """
@@ -64,7 +64,7 @@ class EngineStats:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """The base of the index after an optimization, and the disk space that was freed."""
+    """The result of `Engine.optimize`: the new base of the index, and the freed disk space."""
 
     generation: int
     base_revision: int
@@ -74,7 +74,7 @@ class Optimized:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The result of a comparison: the numbers of compared items, and the differences."""
+    """The result of `Engine.verify`: the numbers of compared items, and the differences."""
 
     ok: bool
     contexts: int
@@ -87,14 +87,14 @@ class VerifyReport:
 class Engine:
     """A store with an index that follows its commits, and an embedder for its texts and queries.
 
-    The store is the truth: read it by `store`, write it by `writable_store`. Answer queries from
-    `snapshot`. A reader follows the commits of another process, and refuses writes.
+    Read the store by `store`, write it by `writable_store`, and answer queries from `snapshot`. A
+    reader follows the commits of another process, and refuses writes.
 
     Args:
-        progress: shows the steps of a long start.
-        shared: the embedder and the metrics, which others may use; None: its own ones, which
-            `close` closes.
-        embedding_limit: the texts that the store may embed in a day; None: any number.
+        progress: called with a line for each step of a long start.
+        shared: the embedder and the metrics, which other engines may use; None: the engine makes
+            its own, which `close` closes.
+        embedding_limit: returns how many texts the store may embed in a day; None: no limit.
 
     Attributes:
         store: the store; a StoreReader in a reader.
@@ -155,7 +155,7 @@ class Engine:
         else:
             self.store.start(self._follow, self._notify)
         self.embedding.start()
-        self._make_again(self._follower.damage.values())
+        self._drop_damaged_vectors(self._follower.damage.values())
         if isinstance(self.store, WritableStore):
             split_memories(self.store)
             rename_contexts(self.store, lambda: self.snapshot)
@@ -174,14 +174,14 @@ class Engine:
         try:
             is_new = self._follower.follow()
         except StoreAway:
-            self._notify()  # what waits for commits of others waits in vain
+            self._notify()  # calls that wait for commits of others fail now
             raise
         if is_new:
             self._notify()
             self.embedding.wake()
 
     def _notify(self) -> None:
-        """Wake all callers that wait: there is a new snapshot, or none will follow."""
+        """Wake the callers of `wait_for_revision`, and call the listeners."""
         with self._advanced:
             self._advanced.notify_all()
         for listener in self._listeners.copy():  # the copy is atomic
@@ -191,11 +191,11 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest snapshot.
+        """The newest snapshot of the index.
 
         Raises:
-            Corrupt: its base is damaged.
-            StoreAway: the database went back, and the index is built again.
+            Corrupt: the index is damaged.
+            StoreAway: the database was replaced by an older state, and the index is built again.
         """
         if gone_back := self._follower.gone_back:
             raise StoreAway(f"the index is built again: {gone_back}; repeat the call later")
@@ -207,7 +207,7 @@ class Engine:
 
     @property
     def point(self) -> Point:
-        """The revision of the snapshot, as a Point. The snapshot may be newer for a moment.
+        """The revision of the snapshot with its store and epoch. The snapshot may soon be newer.
 
         Raises:
             Corrupt, StoreAway: there is no snapshot, see `snapshot`.
@@ -217,7 +217,7 @@ class Engine:
         return point
 
     def wait_for_revision(self, revision: int, timeout: float | None) -> None:
-        """Wait until the snapshot has reached a revision.
+        """Wait until the snapshot has this revision or a newer one.
 
         Raises:
             RevisionNotReached: it has not within `timeout` seconds; None waits for ever.
@@ -251,7 +251,7 @@ class Engine:
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
-        """Within a `with` block, call `listener` after each commit, and if no more will come.
+        """During a `with` block, call `listener` after each commit, and when no more will come.
 
         The thread that applies commits makes the calls, so a listener must not wait or raise. A
         commit during the beginning of the block may be missed.
@@ -288,7 +288,7 @@ class Engine:
         """Count one access of each memory; a thread writes the counts within a second.
 
         Args:
-            ids: the ids of entries; an id that occurs twice counts once, and 0 is no memory.
+            ids: the ids of memories; an id that occurs twice counts once, and 0 is ignored.
 
         Returns:
             False if this process only reads the store, so that nothing is counted.
@@ -299,11 +299,12 @@ class Engine:
         return True
 
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:
-        """Drop the vectors of one part of a subtree, so that the embedder makes new ones.
+        """Remove the vectors of one part of a subtree, so that its texts are embedded again.
 
-        See `Store.drop_vectors`.
+        See `WritableStore.drop_vectors`.
 
         Raises:
+            ReadOnly: this is a reader.
             InvalidField: there is no embedder, so the vectors would be lost.
         """
         store = self.writable_store
@@ -314,9 +315,7 @@ class Engine:
         return store.drop_vectors(uri, after)
 
     def describe(self, uri: str, *, again: bool = False, dry_run: bool = False) -> tuple[int, int]:
-        """Let a model describe the contexts of a subtree, in the background.
-
-        See `Describing.describe`.
+        """Queue the contexts of a subtree for descriptions by a model; see `Describing.describe`.
 
         Raises:
             NotFound: the context does not exist.
@@ -333,27 +332,27 @@ class Engine:
         return self.describing.describe(uri, again=again, dry_run=dry_run)
 
     def optimize(self, *, remove_empty_directories: bool = False) -> Optimized:
-        """Compact the index now, and give the room of deleted contexts back to the disk.
+        """Compact the index now, and return the disk space of deleted contexts to the system.
 
         Args:
-            remove_empty_directories: first remove the directories without files below them.
+            remove_empty_directories: first delete the directories without files below them.
 
         Raises:
             ReadOnly: this is a reader.
             DiskFull: the disk has no room for a base.
-            Corrupt: it failed for another reason.
+            Corrupt: the compaction failed for another reason.
             StoreDamaged, StoreFailed: the store cannot be written.
         """
         store = self.writable_store
         removed = store.remove_empty_directories() if remove_empty_directories else 0
-        # The base first: with it, the store forgets removals.
+        # The base first: once it is on disk, the store deletes old records of removals.
         generation, revision = self._index.compact()
         return Optimized(generation, revision, store.give_back(), removed)
 
     # State
 
     def stats(self) -> EngineStats:
-        """Return the state in numbers."""
+        """Return the state of the engine."""
         is_full = isinstance(self.store, WritableStore) and self.store.is_full
         full = "the disk is full: only deletes are accepted" if is_full else ""
         return EngineStats(
@@ -373,17 +372,17 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        """True while it embeds or describes what waits, not while the models fail."""
+        """True while texts are embedded or described; False if none waits or the models fail."""
         describing = self.describing
         return self.embedding.has_work or (describing is not None and describing.has_work)
 
     def verify(self) -> VerifyReport:
-        """Compare index and store row by row at one revision, and each row with its checksum.
+        """Compare the index with the store at one revision, and each row with its checksum.
 
-        Damaged vectors are dropped, so that the embedder makes new ones.
+        Damaged vectors are removed, so that the texts are embedded again.
 
         Raises:
-            RevisionNotReached: there were so many commits that both never had the same revision.
+            RevisionNotReached: commits came so fast that both never had the same revision.
         """
         for _ in range(_MAX_ATTEMPTS):
             snapshot, damage = self.snapshot, list[Damage]()
@@ -393,7 +392,7 @@ class Engine:
                     comparison.run(*stored)
                     faults = [f"the database: {fault}" for fault in self.store.page_faults()]
                     problems = (*map(str, damage), *faults, *comparison.problems)
-                    self._make_again(damage)
+                    self._drop_damaged_vectors(damage)
                     return VerifyReport(
                         ok=not problems,
                         contexts=comparison.contexts,
@@ -407,8 +406,8 @@ class Engine:
             "there were too many writes: index and store never had the same revision; try again"
         )
 
-    def _make_again(self, damage: Iterable[Damage]) -> None:
-        """Drop damaged vectors, if there is an embedder to make new ones."""
+    def _drop_damaged_vectors(self, damage: Iterable[Damage]) -> None:
+        """Remove damaged vectors, so that texts are embedded again; nothing without an embedder."""
         ids = [one.text_id for one in damage if one.text_id]
         can_embed = self.embedding.query_embedder is not None
         if ids and can_embed and isinstance(self.store, WritableStore):
@@ -416,15 +415,15 @@ class Engine:
             self.store.drop_damaged(ids)
 
     def failure(self) -> str | None:
-        """Return why the engine must not serve any more; None if all is well."""
+        """Return the reason why the store or the index cannot be used; None if there is none."""
         return self.store.failure or self._index.look() or None
 
     @property
     def is_lost(self) -> bool:
         """True if this process must end, so that the next start can recover.
 
-        It is a reader that cannot follow its store, a writer with a damaged index, or a tenant that
-        another node has deleted.
+        The reason is a reader that cannot follow its store, a writer with a damaged index, or a
+        tenant that another node has deleted.
         """
         if isinstance(self.store, SharedStore) and self.store.is_gone:
             return True
@@ -436,7 +435,7 @@ class Engine:
         """Stop the background work, finish the accepted writes, and close the store.
 
         Args:
-            fold: compact the index first, so that the next start has less to index.
+            fold: compact the index first, so that the next start loads quickly.
         """
         if self._own is not None:
             self._own.stop()
@@ -449,6 +448,6 @@ class Engine:
             self._index.fold()
         self._index.close()
         self.store.close()
-        self._index.forget()  # an engine is in a cycle, and its maps hold descriptors
+        self._index.forget()  # reference cycles keep an engine, and its maps hold descriptors
         if self._own is not None:
             self._own.close()

@@ -1,4 +1,4 @@
-"""The update of the index by the commits of its store."""
+"""Updates of the index by the commits of its store."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ _log = logging.getLogger(__name__)
 
 
 def show_nothing(_: str) -> None:
-    """Ignore a line for the operator."""
+    """Do nothing; a `progress` function for callers that show no progress."""
 
 
 class IndexFollower:
-    """The index of a store: loaded or rebuilt at the start, then updated.
+    """Loads or rebuilds the index of a store at the start, then applies each commit to it.
 
     Args:
-        store: the store that the index follows.
+        store: the store.
         index: the index to load and update.
         read_only: True if another process writes the store and the base of the index.
 
     Attributes:
-        damage: the damaged rows that were met while rows of the store were indexed. The key is
-            the message, so that each damage is logged once.
-        heard: called with the changes of commits that `take` was not given; None if the index is
-            built again, and the changes are not known.
+        damage: the damaged rows found while indexing, by message, so that each is logged once.
+        heard: called with the changes of commits that were not passed to `take`; with None if the
+            index was built again, so that the changes are not known.
     """
 
     def __init__(
@@ -56,20 +55,20 @@ class IndexFollower:
     gone_back = ""
 
     def found(self, damage: Damage) -> None:
-        """Note damage that the index does not show, and log it once."""
+        """Record damage of a row that the index leaves out; log it the first time."""
         if str(damage) not in self.damage:
             self.damage[str(damage)] = damage
             _log.error("%s", damage)
 
     @property
     def origin(self) -> tuple[str, str]:
-        """The store and the epoch that the index belongs to; empty for a reader."""
+        """The store id and the epoch for the next base; ("", "") in a reader."""
         store = self._store
         return store.point[:2] if isinstance(store, WritableStore) else ("", "")
 
     @property
     def point(self) -> Point:
-        """A revision that the snapshot contains. The snapshot may be newer for a moment."""
+        """The revision of the snapshot with its store and epoch. The snapshot may soon be newer."""
         history = self._store.history
         return history.at(min(self._index.snapshot.revision, history.revision))
 
@@ -78,13 +77,13 @@ class IndexFollower:
         self._index.apply(changes, revision)
 
     def load(self, progress: Progress) -> None:
-        """Load the base on disk with all changes since; rebuild the index if that fails.
+        """Load the index from disk and apply all later changes; if that fails, rebuild the index.
 
         Args:
             progress: called with lines for the operator.
 
         Raises:
-            StoreDamaged: the rebuild failed, too: not the index but the store is damaged.
+            StoreDamaged: the rebuild failed too, so the store itself is damaged.
         """
         attempts = _READER_ATTEMPTS if self._read_only else 1
         for attempt in range(attempts):
@@ -104,11 +103,11 @@ class IndexFollower:
             raise store_damaged(str(error)) from error
 
     def follow(self) -> bool:
-        """Apply the commits of the process that writes; return whether there were any.
+        """Apply new commits of the process that writes the store; return False if there are none.
 
         Raises:
-            Corrupt: the changes since the last revision cannot be read. For example, the writer
-                has just replaced the base, or no longer keeps the removals of that time.
+            Corrupt: the changes since the last revision cannot be read. For example, the writer has
+                just replaced the base, or no longer keeps the removals of that time.
         """
         store, index = self._store, self._index
         revision = store.revision  # always read: it fails if the store has another model now
@@ -125,7 +124,7 @@ class IndexFollower:
         return True
 
     def _load_base(self, progress: Progress = show_nothing) -> bool:
-        """Load the base on disk with all changes since; return False if there is no base."""
+        """Load the index from disk and apply all later changes; return False if there is none."""
 
         def changes_since(revision: int) -> tuple[list[Change], int]:
             changes, now = self._store.changes_since(revision, with_links=True, found=self.found)
@@ -136,7 +135,7 @@ class IndexFollower:
         return self._index.load(changes_since)
 
     def _rebuild(self, progress: Progress) -> None:
-        """Index all contexts of the store."""
+        """Drop the index, index all contexts of the store, and write a new base."""
         store, index = self._store, self._index
         index.clear()
         before = store.read_history().revision  # the last own commit may be lost
@@ -165,21 +164,20 @@ class IndexFollower:
 def follower_of(
     store: WritableStore | StoreReader, index: Index, *, read_only: bool
 ) -> IndexFollower:
-    """Return the follower for the kind of a store: one file, or a database that daemons share."""
+    """Return a NodeFollower for a database that several daemons write, else an IndexFollower."""
     if isinstance(store, SharedStore):
         return NodeFollower(store, index)
     return IndexFollower(store, index, read_only=read_only)
 
 
 class NodeFollower(IndexFollower):
-    """The index of one of several daemons that share a database.
+    """Keeps the index of one of several daemons (nodes) that write the same database up to date.
 
-    It applies the commits of this daemon and of the others, and always has the state of one
-    revision of the database. If the database was replaced by an older state of itself, the index
-    is built again.
+    It applies the commits of this daemon and of the others in order. If the database was replaced
+    by an older state of itself, the index is built again.
 
     Attributes:
-        gone_back: the reason why the index must not answer until it is built again; else "".
+        gone_back: the reason why the index must not be used until it is built again; else "".
     """
 
     def __init__(self, store: SharedStore, index: Index) -> None:
@@ -191,21 +189,21 @@ class NodeFollower(IndexFollower):
 
     @property
     def origin(self) -> tuple[str, str]:
-        """The store and the epoch that the index belongs to."""
+        """The store id and the epoch for the next base."""
         return self._point[:2]
 
     @property
     def point(self) -> Point:
-        """A revision that the snapshot contains. The snapshot may be newer for a moment."""
+        """The revision of the snapshot with its store and epoch. The snapshot may soon be newer."""
         return self._point
 
     def load(self, progress: Progress) -> None:
-        """Load the base on disk, or build the index, and follow from there."""
+        """Load the index from disk, or rebuild it, as `IndexFollower.load`."""
         super().load(progress)
         self._point = self._nodes.read_history().at(self._index.snapshot.revision)
 
     def take(self, changes: list[Change], revision: int) -> None:
-        """Apply a commit of this daemon, after the earlier commits of the other daemons.
+        """Apply a commit of this daemon, after all earlier commits of other daemons.
 
         If the database cannot be read now, nothing is applied, and the next `follow` applies all.
         That is no error, because the commit is durable already.
@@ -219,7 +217,7 @@ class NodeFollower(IndexFollower):
                 self._catch_up()
 
     def follow(self) -> bool:
-        """Apply the commits of all daemons; return whether there were any."""
+        """Apply new commits of all daemons; return False if there are none."""
         with self._lock:
             return self._catch_up()
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def split_memories(store: WritableStore) -> None:
-    """Split the memory files of a migrated store, once; a file that fails stays as it is."""
+    """Make each list item of old memory files a memory, once; skip files that fail."""
     if not store.get_meta(WHOLE):
         return
     split = 0
@@ -46,9 +46,10 @@ def split_memories(store: WritableStore) -> None:
 
 
 def _split(context: Context, stored: Sequence[StoredEntry]) -> Prepared | None:
-    """Return a file with its items as memories; None if its writer cut it, or it is split.
+    """Return a memory file with a memory for each list item; None if nothing is to be split.
 
-    The first item of a former memory takes its id and counters, the others take its times.
+    The first item of a former memory keeps its id and counters, the others get its times. A file
+    whose passages were given by its writer is not split.
     """
     draft = as_put(context)
     if draft.passages is not None or not stored:

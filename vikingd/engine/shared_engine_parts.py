@@ -31,18 +31,18 @@ _BYTES = 4  # of a float32
 
 
 class Shared:
-    """The embedder of a process, its thread for documents, its describer, database and metrics.
+    """The parts that all engines of a process use: embedder, describer, database and metrics.
 
-    Any number of engines may use it, on any threads.
+    Any number of engines may use them, on any threads.
 
     Args:
         settings: the settings of the embedding provider.
-        metrics: counts the times of compactions and query vectors.
+        metrics: records the times of compactions and query vectors.
         store: the URL of the PostgreSQL database; "" with SQLite.
         describer: the endpoint of the model that describes contexts; None or no model: none does.
 
     Attributes:
-        describer: the thread of the describer; None without a model.
+        describer: the thread that asks this model; None without a model.
         database: the database of this node; None with SQLite.
 
     Raises:
@@ -70,9 +70,9 @@ class Shared:
         self.database = _open_database(store) if store else None
 
     def prior(self, store: WritableStore | StoreReader, progress: Progress) -> F32:
-        """Return the model's mean vector of each script; it is kept in each store.
+        """Return the embedding model's mean vector of each script, and write it to the store.
 
-        It is computed at most once, and taken from the first store that has it.
+        It is computed at most once, or read from the first store that has it.
 
         Returns:
             [SCRIPTS, dim] float32; zeros without an embedder, or if it fails.
@@ -101,7 +101,7 @@ class Shared:
         return prior
 
     def warm(self, progress: Progress) -> None:
-        """Read and embed a question, because the first one takes longer than later ones."""
+        """Embed a first question, which takes longer than later ones; an error is only shown."""
         with self._lock:
             if self._is_warm:
                 return
@@ -113,13 +113,13 @@ class Shared:
                 progress(f"queries are answered by text alone for now: {error}")
 
     def stop(self) -> None:
-        """End the work in the background at once; what waits waits for the next start."""
+        """Stop the background work at once; waiting texts and contexts wait for the next start."""
         if self.describer is not None:
             self.describer.stop()
         self.backlogs.stop()
 
     def close(self) -> None:
-        """Close the provider and the database, after `stop` and after all engines."""
+        """Close the embedder and the database; call `stop` and close all engines before."""
         self.provider.close()
         if self.database is not None:
             self.database.close()

@@ -1,4 +1,4 @@
-"""The settings of an engine, and its parts, opened one after the other."""
+"""The settings of an engine, and functions that open its store and its index."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def open_store(
 
     Args:
         settings: the settings; with `reader`, the store is only read.
-        provider: the embedding provider, whose vectors the store must fit.
+        provider: the embedding provider, whose model and dimension the store must have.
         database: the PostgreSQL database; None with SQLite.
 
     Raises:
@@ -104,13 +104,13 @@ def open_index(
     compacted: Callable[[float], None],
     origin: Callable[[], tuple[str, str]],
 ) -> Index:
-    """Open the index of a store; it is empty until it is loaded.
+    """Return the index of a store; it is empty until it is loaded.
 
     Args:
-        store: the store; its removals are forgotten once a base has them.
+        store: the store; records of removed contexts are deleted once a base on disk has them.
         prior: [SCRIPTS, dim] float32; the model's mean vector of each script.
         compacted: called with the seconds of each compaction.
-        origin: returns the store and the epoch that the index belongs to.
+        origin: returns the store id and the epoch to write into a base.
     """
 
     def why_not(manifest: Manifest) -> str:
@@ -131,5 +131,5 @@ def open_index(
 
 
 def _point(manifest: Manifest) -> Point:
-    """Return the point of the store at which a base was written."""
+    """Return the store's Point at which a base was written, from its manifest."""
     return Point(manifest.store, manifest.epoch, manifest.revision)

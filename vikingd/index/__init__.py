@@ -1,1 +1,1 @@
-"""The index: the arrays that kernels read, and the strings that replies show of their rows."""
+"""The index: the arrays that kernels read, and the strings that replies show."""

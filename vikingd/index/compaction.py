@@ -1,4 +1,4 @@
-"""A new base from a snapshot: the living rows in depth-first order."""
+"""Compaction: a new base is made from a snapshot, with its living rows in depth-first order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Arrays = dict[str, npt.NDArray[Any]]
 
 
 class _Order(NamedTuple):
-    """The rows of a new base: old row numbers in new order, and the tree of the new rows."""
+    """The rows of a new base: for each new row the old one, and the tree of the new rows."""
 
     directories: I32
     parents: I32
@@ -50,9 +50,10 @@ class _Order(NamedTuple):
 
 
 def compacted(snapshot: Snapshot) -> tuple[Segment, Columns, Columns]:
-    """Return a base of all that a snapshot shows, with the metadata of directories and files.
+    """Return (a new base, metadata of its directories, metadata of its files) for a snapshot.
 
-    This may run beside the writer. It reads nothing that a later commit changes.
+    The base has everything that the snapshot shows. Commits may be written meanwhile: nothing is
+    read that a later commit changes.
     """
     order = _order(snapshot)
     rows = _row_arrays(snapshot, order)
@@ -123,7 +124,7 @@ def _row_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 
 
 def _shown_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
-    """Return the arrays of names, abstracts and passages."""
+    """Return the arrays of strings that replies show: names, abstracts and passages."""
     names, contents, revision = snapshot.names, snapshot.contents, snapshot.revision
     dirs, files = order.directories, order.files
     starts, lines = contents.starts(order.texts)
@@ -157,7 +158,7 @@ def _vector_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 
 
 def _counts(order: _Order, rows: _Arrays) -> I64:
-    """Return the counts of the directories' subtrees."""
+    """Return the counts of each directory's subtree, [D, COUNTS]."""
     counts = compact.own_counts(
         rows["text_dir"], rows["text_file"], rows["text_length"], rows["text_script"], order.parents
     )
@@ -171,7 +172,7 @@ def _counts(order: _Order, rows: _Arrays) -> I64:
 
 
 def _mean_arrays(parents: I32, rows: _Arrays, raw: F32) -> _Arrays:
-    """Return the means of the vectors of each subtree and script."""
+    """Return the arrays of the mean vector of each subtree and script (writing system)."""
     text_dir, script, has_vector = rows["text_dir"], rows["text_script"], rows["text_has_vector"]
     counts = np.zeros((len(parents), SCRIPTS), np.int64)
     with_vector = has_vector.astype(bool)
@@ -197,7 +198,7 @@ def _mean_arrays(parents: I32, rows: _Arrays, raw: F32) -> _Arrays:
 
 
 def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
-    """Return old rows in depth-first order, their parents as new rows, and subtree ends."""
+    """Return old rows in depth-first order, the new row of each parent, and subtree ends."""
     tree, names = snapshot.tree, snapshot.names
     base = len(tree.directories.end)
     alive = (tree.directories.tombstoned > snapshot.revision).tolist()
@@ -234,7 +235,12 @@ def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
 
 
 def _term_arrays(snapshot: Snapshot, renamed: I32) -> _Arrays:
-    """Return the postings of the living texts, from base and tail."""
+    """Return the arrays of terms and postings of the living texts.
+
+    Args:
+        snapshot: the snapshot.
+        renamed: the new row of each old text row, -1 for a dead one.
+    """
     base, added = snapshot.base, as_one(snapshot.tail_postings)
     tail_key, tail = np.repeat(added.keys, np.diff(added.at)), added.packed
     rows = renamed[(tail >> np.uint64(16)).astype(np.int64)]

@@ -1,4 +1,4 @@
-"""The thread that compacts in the background."""
+"""The thread that compacts the index in the background."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class CompactionWorker:
-    """A thread for each compaction, one at a time."""
+    """Starts compactions, each on a thread of its own, one at a time."""
 
     def __init__(self, compact: Callable[[], None]) -> None:
         self.problem = ""  # why the last compaction failed; "" if it did not
@@ -35,7 +35,7 @@ class CompactionWorker:
 
     @property
     def may_start(self) -> bool:
-        """True if a compaction may begin by itself."""
+        """True if the index may start a compaction: none runs, and none failed recently."""
         return not self.is_running and not self._is_closing and time.monotonic() >= self._not_before
 
     def start(self) -> None:
@@ -63,14 +63,14 @@ class CompactionWorker:
                 self._thread = None
 
     def _fail(self, error: BaseException) -> None:
-        """Note a failure. The old base serves on, and a later compaction tries again."""
+        """Record and log a failure. The old base stays in use; a later compaction tries again."""
         self.problem = f"compaction failed: {error}"
         self._disk_was_full = isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
         self._not_before = time.monotonic() + _PAUSE
         _log.warning("%s; next try in %g s or later", self.problem, _PAUSE)
 
     def run(self) -> None:
-        """Compact now, after a compaction that is running, and wait for the end.
+        """Wait for a running compaction, then compact and wait until that has ended.
 
         Raises:
             DiskFull: the disk is full.
@@ -84,11 +84,11 @@ class CompactionWorker:
             raise (DiskFull if self._disk_was_full else Corrupt)(self.problem)
 
     def join(self) -> None:
-        """Wait for the end of a running compaction."""
+        """Wait until a running compaction has ended; return at once if none runs."""
         if (thread := self._thread) is not None:
             thread.join()
 
     def close(self) -> None:
-        """Wait for a running compaction; no other one begins by itself."""
+        """Wait until a running compaction has ended; `may_start` is False from now on."""
         self._is_closing = True
         self.join()

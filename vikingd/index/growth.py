@@ -1,4 +1,4 @@
-"""Arrays whose rows are those of a base, then those of the tail behind it."""
+"""Helpers for arrays whose rows are those of a base, then those of a tail."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from viking_kernels.arrays import I32, I64
 
 
 def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
-    """Return a copy of an array with `rows` rows; those behind the old rows are undefined."""
+    """Return a copy of an array, extended to `rows` rows; the values of new rows are undefined."""
     new = np.empty((rows, *old.shape[1:]), old.dtype)
     new[: len(old)] = old
     return new
 
 
 def gathered(base: npt.NDArray[Any], tail: npt.NDArray[Any], rows: I32 | I64) -> npt.NDArray[Any]:
-    """Return some rows of a base and its tail; the rows of the tail follow those of the base."""
+    """Return copies of the given rows, numbered through the base and then the tail."""
     out = np.empty((len(rows), *base.shape[1:]), base.dtype)
     of_base = rows < len(base)
     out[of_base] = base[rows[of_base]]

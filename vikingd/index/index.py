@@ -1,4 +1,4 @@
-"""The index: its present tail, its compaction, and its form on disk."""
+"""The index: it applies commits, publishes snapshots, compacts, and is stored on disk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The index in numbers."""
+    """The size and the state of an index, for statistics."""
 
     generation: int  # number of the base
     base_revision: int  # newest commit in the base
@@ -54,11 +54,11 @@ class IndexState:
 
 
 class Index:
-    """Takes commits from one writer, gives snapshots to readers, compacts in the background.
+    """Applies commits of one writer, publishes snapshots to readers, compacts in the background.
 
     A compaction makes a new base from a snapshot, while commits go on into the old tail. The
-    commits since that snapshot are kept, and taken again by the new tail before it replaces the
-    old one.
+    commits since that snapshot are kept, and applied again to a new tail before it replaces the old
+    one.
 
     Attributes:
         snapshot: the newest snapshot; one reference, no lock.
@@ -83,16 +83,16 @@ class Index:
         """Make an empty index.
 
         Args:
-            root: directory of the bases.
-            model: the embedding model.
-            prior: [SCRIPTS, dim] the model's mean of each script.
+            root: the directory of the bases.
+            model: the name of the embedding model.
+            prior: [SCRIPTS, dim] the model's mean vector of each script.
             settings: when to compact.
-            written: takes the revision of each base that is on disk.
-            read_only: another process writes the bases.
-            compacted: takes the seconds of each compaction that succeeded.
-            origin: returns id and epoch of the store, for each base that is written.
-            why_not: returns the reason why a base on disk is not usable, or "".
-            small: one of many: a tail begins with little room.
+            written: called with the revision of each base that is on disk.
+            read_only: True if another process writes the bases.
+            compacted: called with the seconds of each compaction that succeeded.
+            origin: returns the id and the epoch of the store, to be written into each base.
+            why_not: returns the reason why a base on disk cannot be used, or "".
+            small: True for one of many indexes: its tail begins with little memory.
         """
         self._root = root
         self._model = model
@@ -121,7 +121,7 @@ class Index:
         self.snapshot = self._tail.snapshot
 
     def _show(self) -> None:
-        """Show the tail to readers, unless it still lacks a part of the store."""
+        """Publish the tail's snapshot to readers, unless a rebuild is not complete yet."""
         if self._tail.revision:
             shown = self.snapshot
             if shown.base is not self._tail.base.segment:
@@ -131,7 +131,7 @@ class Index:
                 self.damage = ""
 
     def look(self) -> str:
-        """Check that no mapped file of the base was truncated, and return `damage`."""
+        """Set `damage` if a mapped file of the base was truncated; return `damage`."""
         tail = self._tail
         files = tail.base.files
         if files is not None and not self.damage and (problem := files.shortened()):
@@ -139,7 +139,10 @@ class Index:
         return self.damage
 
     def _condemn(self, problem: str, tail: Tail) -> None:
-        """Stop all answers from a damaged base, and never load it again."""
+        """Set `damage`, and mark the base on disk as damaged, so that it is never loaded again.
+
+        Nothing happens if another base has replaced it.
+        """
         with self._lock:
             if tail.base is not self._tail.base:
                 return  # another base has replaced it
@@ -163,18 +166,18 @@ class Index:
     ) -> bool:
         """Load the base on disk, and apply the changes since it was written.
 
-        Readers see the old snapshot until the last change is applied. Two bases are not used: one
-        of revision 0, which is from an interrupted rebuild, and one from before the first vector.
+        Readers see the old snapshot until the last change is applied. A base of revision 0 is not
+        used, because it is from an interrupted rebuild; nor is one from before the first vector.
 
         Args:
             changes_since: returns the changes since a revision, and the newest revision.
 
         Returns:
-            False if there is no usable base. Then the caller applies all contexts of the store.
+            False if there is no usable base. The caller must then apply all contexts of the store.
 
         Raises:
-            Corrupt: the base is damaged. Applying all contexts of the store after `clear` mends
-                that.
+            Corrupt: the base is damaged. To repair the index, call `clear` and apply all contexts
+                of the store.
         """
         stamp = bases.stamp(self._root)
         if self.damage and stamp == self._stamp:
@@ -208,27 +211,26 @@ class Index:
         return True
 
     def is_replaced(self) -> bool:
-        """Return True if another process has written a base since the last load or clearing."""
+        """Return True if another process has written a base since the last `load` or `clear`."""
         return bases.stamp(self._root) != self._stamp
 
     @property
     def is_broken(self) -> bool:
-        """True if a commit or a rebuild was applied only in part, so that no commit can follow."""
+        """True if no commit can be applied: the index is damaged or incomplete."""
         return bool(self.damage) or self._is_torn or self._tail.revision < self.snapshot.revision
 
     def clear(self) -> None:
         """Begin a rebuild: drop all rows from memory. The base on disk stays.
 
-        The caller applies all contexts of the store next, in several calls of `apply` with
-        revision 0 and a last one with the store's revision. Until then, readers see the old
-        snapshot.
+        The caller then applies all contexts of the store, in several calls of `apply` with revision
+        0 and a last one with the store's revision. Until then, readers see the old snapshot.
         """
         self._stamp = bases.stamp(self._root)
         self._tail = self._empty(self._prior.shape[1])
         self._is_torn = False
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
-        """Apply one commit and publish a new snapshot.
+        """Apply one commit and publish a new snapshot; start a compaction if the tail is large.
 
         Args:
             changes: the changes of the commit, in order.
@@ -251,11 +253,14 @@ class Index:
             self._worker.start()
 
     def _after(self, tail: Tail, changes: Sequence[Change], revision: int) -> Tail:
-        """Return the tail after a commit: the same one, unless the dimension is known only now."""
+        """Apply a commit to a tail and return the tail.
+
+        It is a new one if the commit has the first vector, which sets the dimension.
+        """
         if tail.snapshot.dimension == 0:
             dimension = next((n for n in map(_dimension, changes) if n), 0)
             if dimension:
-                tail = self._widened(tail, dimension)
+                tail = self._with_dimension(tail, dimension)
         tail.apply(changes, revision)
         return tail
 
@@ -267,16 +272,19 @@ class Index:
         return Tail(base, self._prior, self._room(base.segment), self._vocabulary)
 
     def _least_changed(self, base: Segment) -> int:
-        """Return the size of the tail that starts a compaction."""
+        """Return the number of changed rows in the tail at which a compaction starts."""
         return max(self._settings.compact_min, int(base.sizes.texts * self._settings.compact_ratio))
 
     def _room(self, base: Segment) -> int:
-        """Return the rows that a tail may need: it goes on growing during a compaction."""
+        """Return the number of rows for which a new tail reserves memory.
+
+        It is twice the size at which a compaction starts, because the tail grows during it.
+        """
         room = 2 * self._least_changed(base)
         return room if self._most_room is None else min(room, self._most_room)
 
-    def _widened(self, tail: Tail, dimension: int) -> Tail:
-        """Return a tail with the same rows whose vectors have a dimension."""
+    def _with_dimension(self, tail: Tail, dimension: int) -> Tail:
+        """Return a new tail with the same rows, and with space for vectors of this dimension."""
         if self.damage:
             raise Corrupt(self.damage)
         snapshot = tail.snapshot
@@ -305,7 +313,7 @@ class Index:
         with self._lock:
             self._since = []
             snapshot = self._tail.snapshot
-        folded = self._folded(snapshot)
+        folded = self._new_base(snapshot)
         path = bases.save(self._root, folded, self._room(folded.segment))
         base = bases.load(self._root)
         if base is None:
@@ -322,9 +330,10 @@ class Index:
         self._compacted(time.perf_counter() - started)
 
     def _catch_up(self, fresh: Tail) -> bool:
-        """Take the commits since the compaction began, then show the new tail.
+        """Apply the commits since the compaction began to a new tail, and publish that tail.
 
-        Returns False if the dimension became known since: the new base lacks it.
+        Returns False, without publishing, if the first vector arrived meanwhile: the new base has
+        no space for vectors.
         """
         while True:
             with self._lock:
@@ -341,8 +350,8 @@ class Index:
             for changes, revision in waiting:
                 fresh.apply(changes, revision)
 
-    def _folded(self, snapshot: Snapshot) -> Base:
-        """Return a base with all that a snapshot shows."""
+    def _new_base(self, snapshot: Snapshot) -> Base:
+        """Return a new base with everything that a snapshot shows."""
         segment, dirs, files = compacted(snapshot)
         rows = np.flatnonzero(segment.text_has_vector)
         is_large = len(rows) >= self._settings.ivf_rows
@@ -357,7 +366,7 @@ class Index:
         return Base(segment, dirs, files, manifest, inverted)
 
     def compact(self) -> tuple[int, int]:
-        """Compact now, wait for the end, and return generation and revision of the base.
+        """Compact now, and wait for the end. Return (generation, revision) of the new base.
 
         Raises:
             DiskFull: the disk is full.
@@ -368,7 +377,7 @@ class Index:
         return manifest.generation, manifest.revision
 
     def state(self) -> IndexState:
-        """Return the index in numbers."""
+        """Return the size and the state of the index."""
         tail = self._tail
         return IndexState(
             generation=tail.base.manifest.generation,
@@ -384,9 +393,9 @@ class Index:
         )
 
     def fold(self) -> None:
-        """Compact the tail, unless it is tiny, so that the next load is quick.
+        """Compact now, unless the tail is small, so that the next start loads quickly.
 
-        A failure is logged, not raised. To load 100 contexts takes a quarter of the time of
+        A failure is logged, not raised. Loading 100 contexts takes a quarter of the time of
         indexing them.
         """
         tail = self._tail
@@ -396,18 +405,18 @@ class Index:
                 self._worker.run()
 
     def forget(self) -> None:
-        """Drop all that is loaded, after `close`: the snapshot is empty then."""
+        """Release all memory of the index, after `close`. The snapshot is empty then."""
         self._vocabulary = Vocabulary()
         self._tail = self._empty(0)
         self.snapshot = self._tail.snapshot
 
     def close(self) -> None:
-        """Wait for a running compaction; no other one begins."""
+        """Wait until a running compaction has ended; no further one starts."""
         self._worker.close()
 
 
 def _dimension(change: Change) -> int:
-    """Return the numbers in a vector of a change; 0 for a change without vectors."""
+    """Return the dimension of the vectors in a change; 0 for a change without vectors."""
     if isinstance(change, Filled):
         return len(change.vector) // 4
     if isinstance(change, Upsert):

@@ -1,4 +1,4 @@
-"""The comparison of an index with its store."""
+"""A comparison of an index with its store, row by row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _CODE_TOLERANCE = 1e-5  # of the length that a code leaves out
 class Comparison:
     """A comparison of a snapshot with all contexts of a store at the same revision.
 
-    It counts what it compared, and lists the differences, MAX_PROBLEMS at most.
+    `contexts`, `texts` and `vectors` count what was compared; `problems` has the first MAX_PROBLEMS
+    differences.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -49,7 +50,7 @@ class Comparison:
             self.problems.append(text)
 
     def run(self, contexts: Iterable[Upsert], links: Iterable[Linked]) -> None:
-        """Compare every context, text, vector, posting, link and directory count."""
+        """Compare all contexts, texts, vectors, postings, links and counts; fill `problems`."""
         snapshot = self._snapshot
         for context in contexts:
             self._compare(context)
@@ -140,7 +141,7 @@ class Comparison:
             self._problem(f"{one} and {other} have different links in index and store")
 
     def _compare_stats(self) -> None:
-        """Compare the statistics that commits updated with statistics made from the rows."""
+        """Compare each directory's counts and means with those computed again from its rows."""
         snapshot = self._snapshot
         fresh, _, _ = compacted(snapshot)
         names = Names(fresh)
@@ -167,7 +168,7 @@ def _by_ends(links: Iterable[Linked]) -> dict[tuple[str, str], str]:
 
 
 def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:
-    """Return the sum of hash * tf over the postings of each text, [T], modulo 2^64."""
+    """Return a checksum of each text's postings: the sum of hash * tf modulo 2^64, [T]."""
     base = snapshot.base
     sums = np.zeros(len(snapshot.tree.texts.directory), np.uint64)
     keys = np.repeat(base.term_key, np.diff(base.term_at))

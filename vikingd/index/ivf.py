@@ -1,7 +1,7 @@
-"""FAISS's inverted file over a large base: near texts in a scope that is too large to scan.
+"""FAISS's inverted file over a large base. It proposes texts near a query in a large scope.
 
-The walk opens directories, so it misses a text in a directory that is unlike the text. The inverted
-file proposes such texts. They are scored like all others.
+A find opens directories by their mean vectors, so it misses a text in a directory that is unlike
+the text. The inverted file proposes such texts. They are scored like all others.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ _SEED = 1
 
 
 class InvertedFile:
-    """An inverted file. One from disk may still be opened by a thread; a search waits for it."""
+    """FAISS's inverted file over the vectors of a base.
+
+    A thread may still open the file; a search waits for that.
+    """
 
     def __init__(self, opened: Future[Any]) -> None:
         self._opened = opened
 
     @staticmethod
     def build(raw: F32, rows: I64) -> InvertedFile:
-        """Build an inverted file of 8 bit codes over raw[rows], by text row; `raw` is [T, dim]."""
+        """Build an inverted file of the vectors raw[rows] by row; `raw` is [T, dim]."""
         faiss, opened = _faiss(), Future[Any]()
         lists = max(1, int(4 * np.sqrt(len(rows))))
         index = faiss.index_factory(raw.shape[1], f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
@@ -46,12 +49,17 @@ class InvertedFile:
         return InvertedFile(opened)
 
     def save(self, directory: Path) -> str:
-        """Write it into the directory of a base, and return the name of the file."""
+        """Write the inverted file into a base's directory; return the file's name."""
         _faiss().write_index(self._opened.result(), str(directory / FILE))
         return FILE
 
     def near(self, direction: F32, low: int, high: int, most: int = NEAR) -> I32:
-        """Return the text rows in [low, high) with the largest products with a direction [dim].
+        """Return the text rows in [low, high) with the largest dot products with `direction` [dim].
+
+        Args:
+            direction: the centred query, of length 1.
+            low, high: the range of text rows.
+            most: the largest number of rows.
 
         Raises:
             Corrupt: the file is damaged.
@@ -67,14 +75,14 @@ class InvertedFile:
 
 
 def load(path: str) -> Any:
-    """Map the inverted file of a base with FAISS; damaged bytes may end the process."""
+    """Open an inverted file with FAISS as a memory map. Damaged bytes may end the process."""
     faiss = _faiss()
     return faiss.read_index(path, faiss.IO_FLAG_MMAP)
 
 
 @cache
 def _faiss() -> Any:
-    """Import FAISS, which takes 70 ms; most stores have no inverted file."""
+    """Return the module `faiss`, limited to one thread; it is imported at the first use (70 ms)."""
     import faiss
 
     # The threads of FAISS would compete with those that answer.

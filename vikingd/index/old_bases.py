@@ -1,7 +1,7 @@
-"""The bases that were replaced and are still open.
+"""Bases that were replaced by a compaction, but are still in memory.
 
-A snapshot holds its base, and with it mapped files that are deleted. Calls end in seconds, so many
-old bases mean that something keeps snapshots.
+A snapshot references its base, and with it mapped files that are deleted. Calls end in seconds, so
+many old bases mean that something keeps snapshots.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ _log = logging.getLogger(__name__)
 
 
 class OldBases:
-    """The replaced bases of one index, by weak references."""
+    """The replaced bases of one index, as weak references."""
 
     def __init__(self) -> None:
         self._replaced: list[tuple[int, weakref.ref[Segment]]] = []
         self._told = -1  # generation of the base that the log has named
 
     def add(self, generation: int, base: Segment) -> None:
-        """Note a replaced base, which new calls do not use."""
+        """Add a base that has just been replaced."""
         self._replaced.append((generation, weakref.ref(base)))
 
     def count(self) -> int:
-        """Return the number of replaced bases that are still open."""
+        """Return the number of replaced bases that are still in memory."""
         self._replaced = [one for one in self._replaced if one[1]() is not None]
         return len(self._replaced)
 
     def look(self) -> None:
-        """Collect garbage if there are more than MOST; name the holders of the oldest that stays.
+        """If more than MOST old bases are in memory, collect garbage; if it does not help, log why.
 
-        A search for holders reads all objects, so the log names each base once.
+        The log names the objects that reference the oldest base, once for each base, because this
+        search reads all objects.
         """
         if self.count() <= MOST:
             return
@@ -61,7 +62,7 @@ class OldBases:
 
 
 def _holders(base: object) -> list[str]:
-    """Return the types and functions that hold an object, the nearest ones first."""
+    """Return the names of the types and functions that reference an object, nearest first."""
     names: dict[str, None] = {}
     level, seen = [base], {id(base)}
     for _ in range(_LEVELS):

@@ -12,8 +12,8 @@ from annotated_types import Gt, Interval
 class IndexSettings:
     """The section [index] of the configuration.
 
-    The mutable segment is compacted into the immutable one when both limits are reached. A new or
-    changed directory or context counts as one text.
+    A compaction starts when the tail reaches both limits. A new or changed directory or context
+    counts as one text.
     """
 
     compact_min: Annotated[int, Interval(ge=1)] = 4096  # texts in the mutable segment

@@ -1,4 +1,4 @@
-"""The strings of rows that replies show and no kernel reads: URIs, names, abstracts, passages.
+"""Strings of rows that replies show and no kernel reads: URIs, names, abstracts, passages.
 
 The strings of the base are mapped from disk, those of the tail are in memory. One thread appends. A
 string never changes, so other threads read without a lock.
@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 class Strings:
-    """UTF-8 strings by number: first those of the base, then the appended ones."""
+    """Numbered UTF-8 strings: those of the base have the first numbers, appended ones the next."""
 
     def __init__(self, at: I64, data: U8) -> None:
         self.base_size = len(at) - 1
@@ -40,14 +40,14 @@ class Strings:
         return str(self.encoded(number), "utf-8", "replace")
 
     def encoded(self, number: int) -> memoryview | bytearray:
-        """Return the bytes of a string."""
+        """Return the UTF-8 bytes of the string with this number."""
         tail = number - self.base_size
         if tail < 0:
             return self._data[self._at[number] : self._at[number + 1]]
         return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]]
 
     def size(self, number: int) -> int:
-        """Return the size of a string in bytes."""
+        """Return the number of UTF-8 bytes of the string with this number."""
         tail = number - self.base_size
         at, first = (self._at, number) if tail < 0 else (self._tail_at, tail)
         return int(at[first + 1] - at[first])
@@ -59,13 +59,13 @@ class Strings:
         return self.base_size + len(self._tail_at) - 2
 
     def joined(self) -> str:
-        """Return all strings, those of dead rows included, without anything between them."""
+        """Concatenate all strings, also those of dead rows, without separators."""
         return str(self._data, "utf-8", "replace") + str(self._tail, "utf-8", "replace")
 
     def gather(self, numbers: I32) -> tuple[I64, U8]:
-        """Return the offsets and bytes of some strings, for a new base.
+        """Return (offsets, bytes) of the strings with these numbers, to be written to a new base.
 
-        This is safe while another thread appends.
+        Another thread may append meanwhile.
         """
         # The offsets are copied first, so the bytes that they name exist. A buffer can't grow while
         # its memory is exported: each copy is one call under the GIL, the long one in parts.
@@ -78,7 +78,10 @@ class Strings:
 
 
 class Names:
-    """The names of all rows. One thread appends; others read without a lock."""
+    """The names of all directories and files, and the lookup of rows by URI.
+
+    One thread appends; others read without a lock.
+    """
 
     def __init__(self, base: Segment) -> None:
         self.base = base
@@ -89,20 +92,20 @@ class Names:
         self._tail_nodes: dict[str, list[Node]] = {}
 
     def add(self, uri: str, node: Node) -> None:
-        """Add the URI of a new node of the tail."""
+        """Record that a new node of the tail has this URI."""
         self._tail_nodes.setdefault(uri, []).append(node)
 
     def are_canonical(self) -> bool:
-        """Return False if a row has, or had, a name that is not canonical."""
+        """Return True if all names, those of dead rows too, have the canonical form of URIs."""
         names = self.directories.joined(), self.files.joined()
         return all(uris.canonical(joined) == joined for joined in names)
 
     def has_in_tail(self, uri: str) -> bool:
-        """Return True if a node of the tail has a URI, or had it before it was removed."""
+        """Return True if a node of the tail has or had this URI."""
         return uri in self._tail_nodes
 
     def directory_uri(self, row: int, parents: I32) -> str:
-        """Return the URI of a directory, and remember it."""
+        """Return the URI of a directory by its row; it is cached."""
         known = self.known_uris.get(row)
         if known is None:
             above = self.directory_uri(int(parents[row]), parents)
@@ -110,7 +113,7 @@ class Names:
         return known
 
     def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
-        """Return the URIs that may be in the base, by their hashes; the others are not in it."""
+        """Return those of the URIs whose hash is in the base; all others are not in it."""
         keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
         known = self.base.uri_key
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -119,9 +122,12 @@ class Names:
     def find(
         self, uri: str, is_alive: Callable[[Node], bool], uri_of: Callable[[Node], str]
     ) -> Node | None:
-        """Return the living node of a URI; None if there is none.
+        """Return the living node with a URI; None if there is none.
 
-        `uri_of` returns the URI of a node of the base.
+        Args:
+            uri: the URI.
+            is_alive: returns True for a node that is not tombstoned.
+            uri_of: returns the URI of a node of the base.
         """
         for node in reversed(self._tail_nodes.get(uri, ())):
             if is_alive(node):
@@ -137,7 +143,7 @@ class Names:
 
 
 class Abstracts:
-    """The abstract of each row. A later revision may replace it."""
+    """The abstracts of rows. A row has one abstract at each revision."""
 
     def __init__(self, at: I64, data: U8) -> None:
         self._strings = Strings(at, data)
@@ -146,38 +152,38 @@ class Abstracts:
 
     def at(self, row: int, revision: int) -> str:
         """Return the abstract of a row at a revision."""
-        return self._strings[self.number(row, revision)]
+        return self._strings[self.string_number(row, revision)]
 
-    def number(self, row: int, revision: int) -> int:
-        """Return the number of the abstract of a row at a revision."""
+    def string_number(self, row: int, revision: int) -> int:
+        """Return the number in `Strings` of the abstract that a row has at a revision."""
         for since, number in reversed(self._versions.get(row, ())):
             if since <= revision:
                 return number
         return row
 
     def put(self, row: int, abstract: str, revision: int) -> None:
-        """Set the abstract of a row from a revision on, which is the newest."""
+        """Set the abstract of a row from this revision on; no later revision has been set yet."""
         is_new = row >= self._strings.base_size and row not in self._versions
         if is_new or self.at(row, revision) != abstract:
             versions = self._versions.setdefault(row, [])
             versions.append((revision, self._strings.append(abstract)))
 
     def gather(self, rows: I32, revision: int) -> tuple[I64, U8]:
-        """Return offsets and bytes of the abstracts of rows at a revision; see `Strings.gather`."""
+        """Return (offsets, bytes) of the rows' abstracts at a revision; see `Strings.gather`."""
         numbers = np.arange(rows.max(initial=-1) + 1, dtype=np.int32)
         for row in list(self._versions):
             if row < len(numbers):
-                numbers[row] = self.number(row, revision)
+                numbers[row] = self.string_number(row, revision)
         return self._strings.gather(numbers[rows])
 
 
 class ShownPassage(NamedTuple):
-    """A passage as a reply shows it; an abstract has only its text.
+    """A passage as a reply shows it. For an abstract, `text` alone is set.
 
     Attributes:
-        section: the headings above it.
-        text: the text, cut to the budget of the reply.
-        start, end: code points of the whole passage in the content.
+        section: the headings above the passage.
+        text: the text, cut to the size that the reply still has.
+        start, end: the offsets of the whole passage in the content, in code points.
         first_line, last_line: the lines of the whole passage, from 1.
     """
 
@@ -201,17 +207,17 @@ class Contents:
         self._tail_start, self._tail_line = array("i"), array("i")
 
     def abstracts_of(self, node: Node) -> Abstracts:
-        """Return the abstracts of the nodes of a kind."""
+        """Return the abstracts of all files if `node` is a file, else those of all directories."""
         return self.files if is_file(node) else self.directories
 
     def add_text(self, text: IndexedText) -> None:
-        """Append the passage of the next text of the tail."""
+        """Append the section and the passage of the next text row of the tail."""
         self._tail_start.append(text.start)
         self._tail_line.append(text.line)
         self.texts.append(f"{text.section}\0{text.passage}")
 
     def passage(self, row: int, room: ReplyBudget | None = None) -> ShownPassage:
-        """Return the passage of a text; a long one is cut to the budget."""
+        """Return the passage of a text; if the budget is used up, only its beginning."""
         tail = row - self.texts.base_size
         if tail < 0:
             start, line = self._start[row], self._line[row]
@@ -228,17 +234,17 @@ class Contents:
         return ShownPassage(section, passage, start, start + length, line, last)
 
     def section(self, row: int) -> str:
-        """Return the section of a text."""
+        """Return the section of a text: the headings above its passage."""
         return str(bytes(self.texts.encoded(row)).partition(b"\0")[0], "utf-8", "replace")
 
     def passage_bytes(self, row: int) -> bytes:
-        """Return the UTF-8 of the passage of a text."""
+        """Return the passage of a text as UTF-8."""
         return bytes(self.texts.encoded(row)).partition(b"\0")[2]
 
     def starts(self, rows: I32) -> tuple[I32, I32]:
-        """Return the starts of passages in code points and their lines, [rows] each.
+        """Return (start in code points, first line) of the passages of text rows, [rows] each.
 
-        This is safe while another thread appends.
+        Another thread may append meanwhile.
         """
         start = np.frombuffer(self._tail_start.tobytes(), np.int32)
         line = np.frombuffer(self._tail_line.tobytes(), np.int32)
@@ -246,17 +252,20 @@ class Contents:
 
 
 def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[str, str, int, int]:
-    """Return the beginning of a text, and sizes of the whole passage.
+    """Decode as much of a long passage as the budget allows, and measure all of it.
 
-    These are (section, passage cut to the budget, length in code points, lines after the first).
-    Only what fits is decoded: a request may ask for many passages of a megabyte.
+    Only that part is decoded, since a request may ask for many passages of a megabyte.
+
+    Returns:
+        (section, beginning of the passage, length of the whole passage in code points, number of
+        its lines after the first).
     """
     data = np.frombuffer(encoded, np.int8)
     end = int(data.view(np.uint8).argmin())  # a zero stands between section and passage
     section = str(encoded[:end], "utf-8", "replace")
     if not budget.take(MESSAGE_BYTES + end):
         section = ""
-    # A byte below -64 continues a character.
+    # As int8, a byte below -64 continues a character.
     length = int(np.count_nonzero(data[end + 1 :] >= -64))
     further = int(np.count_nonzero(data[end + 1 : -1] == ord("\n")))
     return section, budget.fit_encoded(encoded[end + 1 :]), length, further

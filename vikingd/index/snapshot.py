@@ -1,4 +1,4 @@
-"""A snapshot: all data that a query reads, at one revision, immutable and without locks."""
+"""A snapshot: everything that a query reads, at one revision; immutable, read without locks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ PRIOR_WEIGHT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The origin of the mean vector of a script (writing system) in a scope."""
+    """The origin of the mean vector of a script (writing system) that a scope uses.
+
+    In a scope with few vectors it is the mean of a directory above.
+    """
 
     script: int
     vectors: int  # number of vectors in the mean
@@ -65,7 +68,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The index at a revision. Its arrays are views; the tail grows behind their ends."""
+    """The index at one revision. Its arrays are views of arrays to which the tail appends rows."""
 
     revision: int
     generation: int
@@ -93,44 +96,44 @@ class Snapshot:
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector; 0 while it is not known."""
+        """The number of components of a vector; 0 while it is not known."""
         return int(self.vectors.base_raw.shape[1])
 
     @property
     def base(self) -> Segment:
-        """The base below this snapshot."""
+        """The base segment of this snapshot."""
         return self.names.base
 
     def directory_uri(self, row: int) -> str:
-        """Return the URI of a directory."""
+        """Return the URI of a directory by its row."""
         known = self.names.known_uris.get(row)
         return known or self.names.directory_uri(row, self.tree.directories.parent)
 
     def file_uri(self, row: int) -> str:
-        """Return the URI of a file."""
+        """Return the URI of a file by its row."""
         above = self.directory_uri(self.tree.files.directory.item(row))
         return uris.join(above, self.names.files[row])
 
     def uri(self, node: Node) -> str:
-        """Return the URI of a node."""
+        """Return the URI of a directory or file by its node number."""
         return self.file_uri(decode_file(node)) if is_file(node) else self.directory_uri(node)
 
     def abstract(self, node: Node) -> str:
-        """Return the abstract of a node."""
+        """Return the abstract of a directory or file by its node number."""
         return self.contents.abstracts_of(node).at(row_of(node), self.revision)
 
     def abstract_number(self, node: Node) -> int:
-        """Return a number that changes with the abstract of a node."""
-        return self.contents.abstracts_of(node).number(row_of(node), self.revision)
+        """Return an id of a node's current abstract. A new abstract has a new id."""
+        return self.contents.abstracts_of(node).string_number(row_of(node), self.revision)
 
     def type_of(self, node: Node) -> ContextType:
-        """Return the type of a node."""
+        """Return the type of the contexts at a node: memory, resource or skill."""
         files = self.tree.files
         directory = files.directory.item(decode_file(node)) if is_file(node) else node
         return _TYPE[self.dir_type.item(directory)]
 
     def linked(self) -> list[Linked]:
-        """Return all links, each once."""
+        """Return all links between contexts, each once."""
         return [
             Linked(self.uri(one), self.uri(other), reason)
             for one, ends in self.links.items()
@@ -139,7 +142,7 @@ class Snapshot:
         ]
 
     def find(self, uri: str) -> Node | None:
-        """Return the living node of a URI; None if there is none."""
+        """Return the living node with a URI; None if there is none."""
         return self.names.find(uri, self._is_alive, self.uri)
 
     def _is_alive(self, node: Node) -> bool:
@@ -148,14 +151,14 @@ class Snapshot:
         return row < len(died) and bool(died[row] > self.revision)
 
     def files_by_directory(self) -> I64:
-        """Return the number of living files directly in each directory, [D]."""
+        """Return the number of living files directly in each directory, [D], by row."""
         alive = self.tree.files.tombstoned > self.revision
         return np.bincount(
             self.tree.files.directory[alive], minlength=len(self.tree.directories.tombstoned)
         )
 
     def root(self, uri: str) -> int | None:
-        """Return the living node of a URI, as `find` does. Nodes of directories are cached."""
+        """Return the living node with a URI, None if there is none; directories are cached."""
         row = self._roots.get(uri)
         if row is None:
             row = self.find(uri)
@@ -164,12 +167,12 @@ class Snapshot:
         return row
 
     def scope(self, root: int, top: int = 0) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
-        """Return the scope below a directory, with the mean vector of each script and its origin.
+        """Return the scope below a directory, its centroids, and the origin of each script's mean.
 
         Args:
-            root: the directory.
-            top: the directory itself or one above it. If the scope has fewer than ENOUGH vectors
-                of a script, the mean is that of a directory above, up to `top`.
+            root: the row of the directory.
+            top: the row of the same directory or one above it. If the scope has fewer than ENOUGH
+                vectors of a script, the mean is that of a directory above, up to `top`.
         """
         known = self._scopes.get((root, top))
         if known is None:
@@ -230,13 +233,18 @@ class Snapshot:
         return mean, tuple(sources)
 
     def mean_row(self, slot: int) -> F32:
-        """Return a mean, [dim], by its slot in the statistics."""
+        """Return the mean vector [dim] with this number in the statistics."""
         stats, base = self.stats, len(self.stats.base_centroid)
         row: F32 = stats.base_centroid[slot] if slot < base else stats.tail_centroid[slot - base]
         return row
 
     def terms(self, hashes: U64, weights: F32) -> Terms:
-        """Return the postings of terms, in texts and in titles, for the kernels."""
+        """Return the postings of terms in texts and in titles, as the kernels take them.
+
+        Args:
+            hashes: the hashes of the terms, [n].
+            weights: the weight of each term in the query, [n].
+        """
         base = self.base
         keys = np.concatenate([hashes, tokens.as_titles(hashes)])
         if self.tail_postings is EMPTY:
@@ -247,7 +255,7 @@ class Snapshot:
         return Terms(keys, weights, *held, *tail)
 
     def count_postings(self, hashes: U64) -> int:
-        """Return the number of postings of terms in the base."""
+        """Return the number of postings that terms, given by hash, have in the base."""
         keys, starts = self.base.term_key, self.base.term_at
         if not len(keys):
             return 0
@@ -256,7 +264,7 @@ class Snapshot:
         return int((starts[at + 1] - starts[at]).sum())
 
     def has_term(self, key: int, scope: Scope) -> bool:
-        """Return True if a living text of the scope has a term."""
+        """Return True if a living text of the scope has the term with this hash."""
         terms = self.terms(np.array([key], np.uint64), np.ones(1, np.float32))
         texts = self.tree.texts
         begin, end = postings(terms, 0)
@@ -275,7 +283,10 @@ class Snapshot:
         return row == top
 
     def counts(self, root: int) -> I64:
-        """Return the counts of a directory's subtree, [COUNTS]; see viking_kernels.arrays."""
+        """Return the numbers of texts, files and others in a directory's subtree, [COUNTS].
+
+        viking_kernels.arrays names the columns.
+        """
         row: I64 = self.stats.counts[self.stats.slot[root]]
         return row
 

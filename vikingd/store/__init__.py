@@ -1,4 +1,4 @@
-"""The durable store: contexts, texts, vectors and links in SQLite; one writer, group commit."""
+"""The durable store: contexts, texts, vectors and links, in SQLite or PostgreSQL."""
 
 from vikingd.store.reads import StoreCounts, page_token
 from vikingd.store.sqlite.sqlite_reader import StoreReader

@@ -45,7 +45,7 @@ _AS_BYTES = ("uri", "title", "abstract", "metadata", "overview", "content", "sec
 
 
 class TextRow(NamedTuple):
-    """A row of `texts`."""
+    """A row of the table `texts`, with its vector."""
 
     id: int
     context_id: int
@@ -64,18 +64,21 @@ class TextRow(NamedTuple):
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """The columns of `text_checksum`."""
+        """The values that `text_checksum` covers."""
         return self[:9]
 
     def damage(self) -> str:
-        """Return the damage of the text without its vector; "" if it is sound."""
+        """Return a description of the damage of this text; "" if its checksum is right.
+
+        The vector has a checksum of its own, and is not checked here.
+        """
         if text_checksum(*self.columns) == self.checksum:
             return ""
         return f"its text {self.id} is not as it was written"
 
 
 class ContextRow(NamedTuple):
-    """A row of `contexts`."""
+    """A row of the table `contexts`."""
 
     id: int
     uri: str
@@ -96,16 +99,21 @@ class ContextRow(NamedTuple):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """The columns of `context_checksum`."""
+        """The values that `context_checksum` covers: URI, parent, revision, hash and times."""
         return self[:9]
 
     @property
     def content_columns(self) -> tuple[Any, ...]:
-        """The columns of `content_checksum`, without the id."""
+        """The values that `content_checksum` covers, without the id: title to content."""
         return self[9:14]
 
     def damage(self, texts: int) -> str:
-        """Return the damage of the row, which should have this number of texts; "" if none."""
+        """Return a description of the damage of this row; "" if its checksums are right.
+
+        Args:
+            texts: the number of texts that were read for this context, which is a part of a
+                checksum.
+        """
         if context_checksum(*self.place) != self.checksum:
             return "its place or its times are not as they were written"
         if content_checksum(self.id, texts, *self.content_columns) != self.content_checksum:
@@ -114,12 +122,13 @@ class ContextRow(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A context with its texts, as read, and the damage that the checksums show.
+    """A context with its texts as read, and the damage that their checksums show.
 
     Attributes:
-        damage: the damage of the context or of a text; "" if both are sound.
-        bad_vectors: the damage of vectors. Without them the context is sound.
-        bad_entries: the damage of memory states. Without them the context is sound.
+        damage: a description of the damage of the context or of a text; "" if there is none.
+        bad_vectors: descriptions of damaged vectors, by text id. The context can be used without
+            these vectors.
+        bad_entries: descriptions of damaged memory states. The rest of the context can be used.
     """
 
     row: ContextRow
@@ -130,11 +139,11 @@ class Checked(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The URI for messages; one that cannot be decoded is escaped."""
+        """The URI for messages; bytes that are not UTF-8 are escaped."""
         return shown(self.row.uri, self.row.id)
 
     def damages(self) -> Iterator[Damage]:
-        """Yield all damage."""
+        """Yield a Damage for each fault of the context, its vectors and its memory states."""
         if self.damage:
             yield Damage(self.uri, self.damage)
         for text_id, what in self.bad_vectors.items():
@@ -146,7 +155,7 @@ class Checked(NamedTuple):
 def read_checked(
     db: Connection, ids: Sequence[int], *, vectors: bool = True, entries: bool = False
 ) -> Iterator[Checked]:
-    """Read contexts and compare their rows with the checksums.
+    """Read contexts with their texts, and compare all rows with their checksums.
 
     Args:
         db: a connection to the store.
@@ -155,10 +164,10 @@ def read_checked(
         entries: check the memory states of the texts, too.
 
     Yields:
-        One item for each id, in the order of `ids`; damaged contexts as well.
+        One item for each id, in the order of `ids`, also for damaged contexts.
 
     Raises:
-        StoreDamaged: an index names a row that is not there.
+        StoreDamaged: a context with one of the ids does not exist.
     """
     try:
         rows, texts = _read(db, ids, vectors=vectors)
@@ -210,7 +219,7 @@ def _read(
 def _read_bytes(
     db: Connection, context_id: int, *, vectors: bool
 ) -> tuple[dict[int, ContextRow], dict[int, list[TextRow]]]:
-    """Read one context as `_read`; bytes that are not UTF-8 become surrogates."""
+    """Read one context that `_read` cannot decode; bytes that are not UTF-8 become surrogates."""
     of_context, of_text = _CONTEXTS, _WITH_VECTOR if vectors else _WITHOUT_VECTOR
     for name in _AS_BYTES:
         of_context = of_context.replace(f" {name},", f" CAST({name} AS BLOB),")
@@ -230,7 +239,7 @@ def _read_bytes(
 
 
 def decoded(value: Any) -> Any:
-    """Return a text from its bytes; those that are not UTF-8 become surrogates."""
+    """Decode bytes as UTF-8, invalid bytes as surrogates; return any other value unchanged."""
     return value.decode(errors="surrogateescape") if isinstance(value, bytes) else value
 
 
@@ -239,7 +248,7 @@ def _is_undecodable(error: Exception) -> bool:
 
 
 def _bad_vectors(texts: Sequence[TextRow], dimension: int | None) -> dict[int, str]:
-    """Return the damage of vectors by text id."""
+    """Return a description of the damage of each damaged vector, by text id."""
     found: dict[int, str] = {}
     for text in texts:
         vector = (text.vector_checksum, text.vector_revision, text.digest, text.vector)
@@ -249,7 +258,7 @@ def _bad_vectors(texts: Sequence[TextRow], dimension: int | None) -> dict[int, s
 
 
 def vector_damage(text_id: int, row: Sequence[Any], dimension: int | None) -> str:
-    """Return the damage of a vector; "" if it is sound, or if there is none.
+    """Return a description of the damage of a vector; "" if it is sound or NULL.
 
     Args:
         row: the columns vector_checksum, vector_revision, digest, vector.
@@ -271,7 +280,10 @@ def vector_damage(text_id: int, row: Sequence[Any], dimension: int | None) -> st
 def _bad_entries(
     db: Connection, rows: Mapping[int, ContextRow], texts: Mapping[int, Sequence[TextRow]]
 ) -> dict[int, list[str]]:
-    """Return the damage of entries by context id; each memory must have one."""
+    """Return descriptions of damaged or missing memory states, by context id.
+
+    Each memory must have an entry (its counters and times).
+    """
     found: dict[int, list[str]] = defaultdict(list)
     having: set[int] = set()
     for *values, kept, context_id in db.execute(_ENTRIES, (json.dumps(list(rows)),)):
@@ -292,7 +304,7 @@ def _bad_entries(
 
 
 def counters_are_possible(*counters: object) -> bool:
-    """Return whether counters are numbers in their range."""
+    """Return True if all counters are integers from 0 to MAX_COUNTER."""
     return all(type(counter) is int and 0 <= counter <= MAX_COUNTER for counter in counters)
 
 

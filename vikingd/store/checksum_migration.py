@@ -1,4 +1,4 @@
-"""The checksums of rows that an older vikingd wrote, for the migration of the tables."""
+"""Checksums for the rows of an older schema, which had none."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _log = logging.getLogger(__name__)
 
 
 def add_checksums(db: Connection) -> None:
-    """Compute the checksums of all rows, within the open transaction.
+    """Compute and store the checksums of all rows, within the caller's open transaction.
 
-    A row that is known to be damaged gets no checksum, so that later checks still report the row.
+    A row that is already damaged gets no checksum, so that later checks still report it.
     """
     (count,) = db.execute("SELECT count(*) FROM contexts").fetchone()
     began = time.monotonic()
@@ -71,7 +71,7 @@ def _add_to_contexts(db: Connection, ids: Sequence[int], dimension: int | None) 
 
 
 def _is_as_written(context: Checked) -> bool:
-    """Return whether a context has the hash of its content, if its rows can be read at all."""
+    """Return True if the content of a context matches its stored hash; False if unreadable."""
     row = context.row
     passages = tuple(Passage(t.section, t.start, t.end) for t in context.texts if t.ordinal)
     try:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class LastIds(NamedTuple):
-    """The last ids that were given to contexts, texts and entries, also to deleted ones."""
+    """The largest ids that were ever given to contexts, texts and entries, deleted ones too."""
 
     contexts: int
     texts: int
@@ -48,25 +48,28 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool:
-        """True while a transaction is open and can go on."""
+        """True while a transaction is open."""
 
     def execute(self, sql: str, values: Sequence[object] = (), /) -> Rows:
-        """Run one statement."""
+        """Run one SQL statement and return its result."""
 
     def executemany(self, sql: str, rows: Iterable[Sequence[object]], /) -> Rows:
-        """Run one statement for each row of values."""
+        """Run one SQL statement for each row of parameters."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Run the block in a transaction that writes; roll back if it or the commit fails."""
 
     def get_meta(self, *keys: str) -> dict[str, Any]:
-        """Return values by key; missing keys are left out. Values are int, str, bytes or None."""
+        """Return values of the table `meta` by key, of type int, str, bytes or None.
+
+        Missing keys are left out.
+        """
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state of the store: the values of all keys that begin with "store."."""
+        """Return the values of all keys of the table `meta` that begin with "store.", by key."""
 
     def set_meta(self, values: Mapping[str, object]) -> None:
-        """Write values by key."""
+        """Write values into the table `meta` by key."""
 
     def last_ids(self) -> LastIds:
-        """Return the last ids."""
+        """Return the largest ids that were given so far."""

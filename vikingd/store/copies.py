@@ -13,7 +13,7 @@ class Backup(Protocol):
     size: int
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the copy in pieces."""
+        """Yield the bytes of the copy, one block after the other."""
 
     def close(self) -> None:
         """Delete the copy."""

@@ -1,4 +1,4 @@
-"""Damage of a store, and its remedy."""
+"""The damage of a store, and the errors that report it with a remedy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _LISTED = 5
 
 
 class RowDamaged(StoreDamaged):
-    """A context is damaged; all others are served and written."""
+    """One context is damaged. All other contexts can still be read and written."""
 
 
 class Damage(NamedTuple):
-    """The damage of a context or of a link.
+    """A damaged row: a context, or something that belongs to it.
 
     Attributes:
         uri: the URI of the context, for messages.
-        what: the kind of the damage, for messages.
-        text_id: the id of the text whose vector alone is damaged; 0 for any other damage.
+        what: a description of the damage, for messages.
+        text_id: the id of the text if only its vector is damaged; 0 for any other damage.
     """
 
     uri: str
@@ -38,28 +38,28 @@ class Damage(NamedTuple):
         return f"{self.uri} is damaged: {self.what}"
 
     def error(self) -> RowDamaged:
-        """Return the error for a call that needs the context."""
+        """Return the error to raise in a call that needs this context."""
         return RowDamaged(f"{self}; put it again, or delete it, or {REMEDY}")
 
 
 def raised(damage: Damage) -> None:
-    """Raise a found damage as RowDamaged."""
+    """Raise RowDamaged for this damage; a callback for readers that must not skip damage."""
     raise damage.error()
 
 
 def store_damaged(what: str) -> StoreDamaged:
-    """Return the error for damage, with the remedy."""
+    """Return a StoreDamaged error with a description of the damage and the remedy."""
     return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
 
 
 def listed(damage: Sequence[Damage]) -> str:
-    """Return a line with the first five damages and the number of the others."""
+    """Return one line with the first five damages and the number of further ones."""
     more = f", and {len(damage) - _LISTED:,} more" if len(damage) > _LISTED else ""
     return "; ".join(map(str, damage[:_LISTED])) + more
 
 
 def shown(uri: object, context_id: object) -> str:
-    """Return a URI as read from a row, which may be damaged, in a form for messages."""
+    """Return a URI for messages, also if the stored value is NULL, not a string or not UTF-8."""
     if uri is None:
         return f"context {context_id}"
     if not isinstance(uri, str):

@@ -16,11 +16,11 @@ from vikingd.store.connection import Connection
 from vikingd.store.damage import store_damaged
 
 _EPOCHS = "history.epochs"
-_MAX_EPOCHS = 1000  # that are kept; a point in an older epoch is not used, and proves no loss
+_MAX_EPOCHS = 1000  # epochs that are kept; a point in an older one cannot be checked
 
 
 class Point(NamedTuple):
-    """A revision of a store, and the epoch that committed it.
+    """A revision of a store with its epoch and store id, so that no other history can have it.
 
     Attributes:
         store: the id of the store; "" for one from before stores had ids.
@@ -49,14 +49,14 @@ class History(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """The newest revision, in its epoch."""
+        """The newest revision with its epoch and the store's id."""
         return Point(self.store, self.epochs[-1][0] if self.epochs else "", self.revision)
 
     def at(self, revision: int) -> Point:
-        """Return the point of a revision, in the epoch that committed it.
+        """Return the Point of a revision: with the epoch that committed it and the store's id.
 
-        The newest revision is in the newest epoch: so the point tells it from the same revision
-        of a history that was lost.
+        If the revision is the newest one, this is the newest epoch, although an earlier one may
+        have committed it. So the point differs from the same revision of a lost history.
         """
         if revision == self.revision:
             return self.point
@@ -66,7 +66,10 @@ class History(NamedTuple):
         return Point(self.store, self.epochs[0][0] if self.epochs else "", revision)
 
     def contains(self, point: Point) -> bool:
-        """Return whether the store was at a point, and was not replaced by an older copy since."""
+        """Return True if this history passed through a point.
+
+        It is False after the database was replaced by a copy older than that point.
+        """
         if point.store != self.store:
             return False
         last = self.revision
@@ -77,12 +80,18 @@ class History(NamedTuple):
         return False
 
     def may_contain(self, point: Point) -> bool:
-        """Return whether the store contains a point, or the point is older than the kept epochs."""
+        """Return True if this history contains a point, or if the point is too old to tell.
+
+        Only a limited number of epochs is kept; a point before them cannot be checked.
+        """
         forgotten = len(self.epochs) >= _MAX_EPOCHS and point.revision <= self.epochs[0][1]
         return self.contains(point) or (point.store == self.store and forgotten)
 
     def follows(self, earlier: History) -> bool:
-        """Return whether this is the same store as in `earlier`, at the same time or later."""
+        """Return True if this is the same store as `earlier`, then or later.
+
+        It is False if the newest epoch of `earlier` is unknown here.
+        """
         last = earlier.point.epoch
         known = {epoch for epoch, _ in self.epochs}
         return earlier.store == self.store and (
@@ -90,7 +99,10 @@ class History(NamedTuple):
         )
 
     def why_not(self, point: Point) -> str:
-        """Return why an index that was written at a point does not belong here; "" if it does."""
+        """Return the reason why an index written at this point cannot be used with the store.
+
+        "" if it can be used.
+        """
         if point.store != self.store:
             return "the index is of another store"
         if point.revision > self.revision:
@@ -99,7 +111,7 @@ class History(NamedTuple):
 
 
 def history_of(db: Connection) -> History | None:
-    """Return the history in a database; None if the database has no store yet.
+    """Return the history in a database; None if the database is empty.
 
     Raises:
         StoreDamaged: the history cannot be decoded.
@@ -118,7 +130,7 @@ def history_of(db: Connection) -> History | None:
 
 
 def begin_epoch(db: Connection, history: History | None) -> History:
-    """Write a new epoch into the database, and an id if the store has none.
+    """Write a new random epoch into the database, and a new store id if there is none.
 
     Args:
         db: a connection in a transaction, which the caller commits.

@@ -1,4 +1,4 @@
-"""Reads of series of memory files."""
+"""Reads of series: a memory file together with its continuation files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ WHERE tenant = 'default' AND is_directory = 0 AND (uri = ? OR uri >= ? AND uri <
 
 
 def series(db: Connection, uri: str) -> Series:
-    """Return a series whose files are read on demand, each once.
+    """Return the series that begins with the file at `uri`; files are read on demand, each once.
 
-    `read` of the result needs the connection in the same transaction.
+    The `read` of the result works only until the current transaction ends.
     """
 
     @cache
@@ -37,12 +37,15 @@ def series(db: Connection, uri: str) -> Series:
 
 
 def read_series(db: Connection, uri: str, known: Container[Key]) -> Series:
-    """Return a series whose files are read now, so that it can be used after the transaction.
+    """Return the series that begins with the file at `uri`, with its files already read.
+
+    The result can be used after the transaction.
 
     Args:
         db: a connection with an open transaction.
         uri: the URI of the first file.
-        known: keys of files that the caller has; only the last one of these is read.
+        known: keys of files that the caller has already; these are not read, except the last file
+            of the series.
     """
     found = series(db, uri)
     wanted = {of for of, key in found.files if key not in known}

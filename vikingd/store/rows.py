@@ -1,4 +1,4 @@
-"""Conversion of rows into objects of the domain."""
+"""Conversion of rows of the database into domain objects."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _DESCRIPTIONS_OF = f"{_DESCRIPTIONS} WHERE context_id IN (SELECT value FROM each
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
-    """Return the text to index of a row of `texts`.
+    """Return the text that is indexed and embedded for a row of `texts`.
 
     Args:
-        stored: the column `text`; None if the text is made of the other arguments.
+        stored: the column `text`; None if the text is composed of the other arguments.
         title: the title of the context.
         section: the headings above a passage.
         piece: the passage, or the abstract of the context.
@@ -67,10 +67,10 @@ def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
 
 
 def metadata_of(stored: str, uri: str) -> Mapping[str, Any]:
-    """Return the metadata in the row of a context.
+    """Return the metadata of a context, decoded from its column.
 
     Raises:
-        StoreDamaged: it is no JSON object.
+        StoreDamaged: the value is not a JSON object.
     """
     if stored == "{}":
         return {}
@@ -90,7 +90,7 @@ def upserts(
     *,
     entries: bool = False,
 ) -> Iterator[Upsert]:
-    """Yield contexts with their texts and vectors, for the index, in the order of the ids.
+    """Yield an Upsert for each context: what the index stores of it, in the order of the ids.
 
     A damaged context is left out. A context with a damaged vector comes without that vector.
 
@@ -111,9 +111,9 @@ def sound_contexts(
     *,
     entries: bool = False,
 ) -> Iterator[Checked]:
-    """Yield the rows of contexts that are not damaged. `upserts` describes the arguments.
+    """Yield the rows of contexts without those that are damaged; for the arguments see `upserts`.
 
-    A row with a damaged vector is not left out: `bad_vectors` names the vector.
+    A context whose vectors alone are damaged is included; `bad_vectors` names them.
     """
     ids = iter(context_ids)
     while chunk := list(islice(ids, CHUNK)):
@@ -125,7 +125,7 @@ def sound_contexts(
 
 
 def upsert_of(context: Checked) -> Upsert:
-    """Return a context that is not damaged as a change for the index."""
+    """Return the Upsert of a context: what the index stores of it. The context must be sound."""
     row = context.row
     texts = []
     lines = lines_at(row.content, (text.start for text in context.texts))
@@ -159,13 +159,13 @@ def upsert_of(context: Checked) -> Upsert:
 
 
 def refuse(damage: Damage) -> None:
-    """Raise RowDamaged, unless only a vector is damaged, which can be left out."""
+    """Raise RowDamaged, unless only a vector is damaged; the caller can leave that out."""
     if not damage.text_id:
         raise damage.error()
 
 
 def check_context(db: Connection, context_id: int) -> None:
-    """Raise RowDamaged if a context, a text or a memory state of it differs from its checksum."""
+    """Raise RowDamaged if a context, a text or a memory state of it does not match its checksum."""
     for context in read_checked(db, [context_id], vectors=False, entries=True):
         for damage in context.damages():
             raise damage.error()
@@ -176,11 +176,11 @@ def links(
     found: Callable[[Damage], object],
     context_ids: Sequence[int] | None = None,
 ) -> list[Linked]:
-    """Return links, each once, ordered by the URIs of their two contexts.
+    """Return links, each once, ordered by the URIs of their contexts; damaged ones are left out.
 
     Args:
         db: a connection to the store.
-        found: called with the damage of each damaged link, which is left out.
+        found: called with a Damage for each damaged link.
         context_ids: return the links of these contexts; None: all links.
     """
     if context_ids is None:
@@ -203,11 +203,11 @@ def descriptions(
     found: Callable[[Damage], object],
     context_ids: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, Described]]:
-    """Yield (context id, description) of contexts.
+    """Yield (context id, description) of contexts; damaged descriptions are left out.
 
     Args:
         db: a connection to the store.
-        found: called with the damage of each damaged description, which is left out.
+        found: called with a Damage for each damaged description.
         context_ids: yield the descriptions of these contexts; None: all of them.
     """
     if context_ids is None:
@@ -224,7 +224,7 @@ def descriptions(
 
 
 def check_descriptions(db: Connection, found: Callable[[Damage], object]) -> None:
-    """Call `found` with the damage of each damaged description."""
+    """Call `found` with a Damage for each damaged description in the store."""
     for _ in descriptions(db, found):
         pass
 
@@ -232,11 +232,11 @@ def check_descriptions(db: Connection, found: Callable[[Damage], object]) -> Non
 def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     """Return a file with its memories; None if there is no such file.
 
-    A file that was moved to the memories may have texts of a model. They are left out, so that no
-    rewrite takes them for those of a writer.
+    A file that was moved into the memories may have an abstract and an overview by a model. They
+    are left out, so that a rewrite does not store them as written by a user.
 
     Raises:
-        RowDamaged: it is not as it was written.
+        RowDamaged: a row of the file does not match its checksum.
     """
     row = db.execute(_MEMORY_FILE, (uri,)).fetchone()
     if row is None:

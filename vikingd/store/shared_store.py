@@ -13,7 +13,7 @@ from vikingd.store.store_writes import WritableStore
 
 
 class News(NamedTuple):
-    """The changes of a store since a known revision, and the newest revision (a Point)."""
+    """The changes of a store since a known point, and the point of its newest revision."""
 
     changes: list[Change]
     point: Point
@@ -31,7 +31,7 @@ class SharedStore(WritableStore):
     @property
     @abstractmethod
     def away(self) -> str:
-        """The reason why no commits of other nodes arrive now; "" while they do."""
+        """The reason why commits of other nodes do not arrive now; "" while they do."""
 
     @abstractmethod
     def listen(self, on_change: Callable[[], None]) -> None:
@@ -39,13 +39,14 @@ class SharedStore(WritableStore):
 
     @abstractmethod
     def news(self, point: Point, found: Found) -> News | None:
-        """Return the changes after a point; None if the point is not in the store's history.
+        """Return the changes after a point and the newest point.
 
-        None means that the database was replaced by an older state of itself.
+        None if the point is not in the store's history: the database was replaced by an older state
+        of itself.
 
         Args:
-            point: the revision that the caller has.
-            found: called with the damage of vectors, which are left out.
+            point: the revision up to which the caller has all changes.
+            found: called with a Damage for each damaged vector, which is left out.
 
         Raises:
             Corrupt: removals after the point are no longer kept, or a changed context is damaged.
@@ -54,7 +55,9 @@ class SharedStore(WritableStore):
 
     @abstractmethod
     def lead_descriptions(self) -> bool:
-        """Return whether this node describes the contexts for a minute; at most one does.
+        """Try to become the one node that describes contexts for the next minute.
+
+        Returns True if this node has that role; at most one node has it at a time.
 
         Raises:
             StoreAway: the database cannot be reached.
@@ -62,9 +65,9 @@ class SharedStore(WritableStore):
 
     @abstractmethod
     def note_timeline(self) -> None:
-        """Begin an epoch if the database server is not the one of the last write.
+        """Begin a new epoch if the database server changed since the last write.
 
-        That is so after a standby was promoted, or after the database was restored.
+        It changes when a standby is promoted, or when the database is restored.
 
         Raises:
             StoreAway: the database cannot be reached.

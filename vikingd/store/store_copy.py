@@ -60,20 +60,20 @@ class Source(Protocol):
         """Return the id, the epoch, the newest revision and the other values of the whole store."""
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a table in its order."""
+        """Yield all rows of a table in the order that `TABLES` gives."""
 
     def damage(self) -> list[Damage]:
-        """Return the rows that differ from their checksums."""
+        """Return the rows whose checksum is wrong."""
 
 
 class Target(Protocol):
     """A new store that is written."""
 
     def write(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Write all rows of a table."""
+        """Insert these rows into an empty table."""
 
     def finish(self, state: State) -> None:
-        """Write the state, with a new id and a new epoch."""
+        """Write the state of the copied store, with a new id and a new epoch for the copy."""
 
 
 def copy(source: Source, target: Target, advance: Callable[[int], None]) -> State:
@@ -112,15 +112,15 @@ def copy(source: Source, target: Target, advance: Callable[[int], None]) -> Stat
 
 
 def check(source: Source) -> None:
-    """Raise StoreDamaged if a row of a store differs from its checksum."""
+    """Raise StoreDamaged if a row of the store does not match its checksum."""
     if damage := source.damage():
         raise store_damaged(listed(damage))
 
 
 def differences(one: Source, other: Source, advance: Callable[[int], None]) -> list[str]:
-    """Return the first differences of two stores, row by row; empty if there is none.
+    """Return lines that describe the first differences of two stores; [] if they are equal.
 
-    Damage of a store counts as one.
+    State, meta values and all rows are compared. Damage of either store is listed first.
     """
     found = [str(damage) for source in (one, other) for damage in source.damage()][:_SHOWN]
     a, b = one.state(), other.state()
@@ -152,6 +152,9 @@ def differences(one: Source, other: Source, advance: Callable[[int], None]) -> l
 
 
 def new_identity(revision: int) -> tuple[str, str, list[tuple[str, int]]]:
-    """Return a new id, a new epoch and the list of epochs of a copy that begins at a revision."""
+    """Return (a random store id, a random epoch, the list of epochs) for a copy.
+
+    Its only epoch begins at `revision`.
+    """
     epoch = secrets.token_hex(8)
     return secrets.token_hex(16), epoch, [(epoch, revision)]

@@ -1,6 +1,7 @@
 """The state of a store in its table `meta`.
 
-The state has the revision, the model, the dimension, and whether the last writer ended cleanly.
+The state is the revision, the embedding model, the dimension of its vectors, and whether the last
+writer closed the store.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
 def adopt(
     db: Connection, model: str, dimension: int | None, *, reembed: bool
 ) -> tuple[int, int | None, bool]:
-    """Set up a store for a model; a new store gets its root.
+    """Prepare a store for use with an embedding model; create the root in a new store.
 
     Writes nothing if nothing changes, so that a store on a full disk can be opened.
 
     Returns:
-        (revision, numbers in a vector or None until the first one, whether the last writer came to
-        a clean end).
+        (revision; dimension of the vectors, None before the first one; True if the last writer
+        closed the store).
 
     Raises:
         StoreMismatch: the store has vectors of another model, and `reembed` is not set.
@@ -78,7 +79,7 @@ def adopt(
 
 
 def make_root(db: Connection) -> None:
-    """Make the root of a new store."""
+    """Insert the root directory of a new store."""
     (root_id,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM contexts").fetchone()
     now = time.time_ns() // 1000
     place = (root_id, ROOT, None, 1, 1, EMPTY_DIRECTORY, now, now, now)
@@ -89,7 +90,7 @@ def make_root(db: Connection) -> None:
 
 
 def _drop_vectors(db: Connection, revision: int) -> None:
-    """Remove all vectors, and give their contexts a revision."""
+    """Delete all vectors, and set the revision of each context that had one."""
     last = 0
     while rows := db.execute(_WITH_VECTOR, (last, _STEP)).fetchall():
         ids = [context_id for (context_id,) in rows]
@@ -99,11 +100,11 @@ def _drop_vectors(db: Connection, revision: int) -> None:
 
 
 def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:
-    """Return whether the vectors of a store are of this model and dimension."""
+    """Return True if the vectors of a store are of this model and dimension."""
     old_model, old_dimension = state["store.model"], state.get("store.dimension")
     return old_model == model and (dimension is None or old_dimension in (None, dimension))
 
 
 def describe_model(model: str, dimension: int | None) -> str:
-    """Return the name of a model with its dimension, for messages."""
+    """Return a model's name with its dimension, for messages."""
     return f"{model} ({dimension or 'unknown'} dimensions)"

@@ -1,4 +1,4 @@
-"""The places of stores: directories with SQLite files, and URLs of PostgreSQL databases."""
+"""Stores by their place: a directory with SQLite files, or the URL of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vikingd.store.store_copy import Source, Target
 
 
 def opened_source(place: str, tenant: str) -> AbstractContextManager[Source]:
-    """Open a store to read it: a directory that no daemon has open, or the URL of a database.
+    """Open a store for reading: a directory that no daemon has open, or the URL of a database.
 
     Raises:
         NotFound: there is no such store.
@@ -27,7 +27,7 @@ def opened_source(place: str, tenant: str) -> AbstractContextManager[Source]:
 
 
 def opened_target(place: str, tenant: str) -> AbstractContextManager[Target]:
-    """Make a new store; at an error of the block nothing of it is left.
+    """Create a store, and fill it within the block. If the block raises, nothing of it remains.
 
     Raises:
         AlreadyExists: there is a store.
@@ -42,5 +42,5 @@ def opened_target(place: str, tenant: str) -> AbstractContextManager[Target]:
 
 
 def is_url(place: str) -> bool:
-    """Tell the URL of a database from a directory."""
+    """Return True for the URL of a database, False for a directory."""
     return "://" in place

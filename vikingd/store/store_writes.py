@@ -1,4 +1,4 @@
-"""The writes of a store."""
+"""The interface of a store that accepts writes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class WritableStore(Reads):
     @property
     @abstractmethod
     def point(self) -> Point:
-        """The last commit: its revision, its epoch and the id of the store."""
+        """The last commit: the store's id, its epoch and its revision."""
 
     @abstractmethod
     def why_not(self, point: Point) -> str:
-        """Return why an index that was written at a point does not belong here; "" if it does."""
+        """Return the reason why an index written at this point cannot be used; "" if it can."""
 
     @property
     @abstractmethod
@@ -64,7 +64,7 @@ class WritableStore(Reads):
     @property
     @abstractmethod
     def dimension(self) -> int | None:
-        """Numbers in a vector; None until it is known."""
+        """The number of components of a vector; None until the first one is written."""
 
     @property
     def failure(self) -> str:
@@ -81,18 +81,18 @@ class WritableStore(Reads):
         """Start to write; `on_commit` gets the changes of each commit and its revision.
 
         One thread calls it for one commit after the other, before the futures of the commit are
-        done. The next commit may be written at the same time. If it raises, the store accepts no
-        more writes, and `failure` gives the reason.
+        done. The next commit may be written at the same time. If `on_commit` raises, the store
+        accepts no more writes, and `failure` gives the reason.
         """
 
     @property
     @abstractmethod
     def history(self) -> History:
-        """The history as this process knows it, without a read of the store."""
+        """The history of the store as this process knows it; nothing is read."""
 
     @abstractmethod
     def read_history(self) -> History:
-        """Return the history as the store has it now.
+        """Read the history from the store.
 
         Raises:
             StoreAway: the database cannot be reached.
@@ -101,15 +101,15 @@ class WritableStore(Reads):
     @property
     @abstractmethod
     def origin(self) -> tuple[str, str]:
-        """The store and the epoch of the last commit of this process."""
+        """The store id and the epoch of the last commit of this process."""
 
     def put(
         self, contexts: Sequence[Prepared | Masked | PutRefusal], *, partial: bool = False
     ) -> Future[Committed]:
         """Write contexts, all or none, and make the missing directories above them.
 
-        With `partial`, some may be refused already, and those with one of the first three errors
-        are refused too; the others are written.
+        With `partial`, contexts with one of the first three errors are refused, and the others are
+        written. Contexts may also have been refused before the call.
 
         Fails with:
             InvalidField: a URI belongs to the other kind of node, is below a file or occurs twice;
@@ -146,7 +146,7 @@ class WritableStore(Reads):
         *,
         allow_missing: bool = False,
     ) -> Future[Committed]:
-        """Remove contexts with their subtrees; `count` is the number of removed contexts.
+        """Delete contexts with everything below them; `count` is the number of deleted contexts.
 
         Fails with:
             NotFound: a context is missing, and `allow_missing` is not set.
@@ -161,10 +161,10 @@ class WritableStore(Reads):
         )
 
     def remove_empty_directories(self) -> int:
-        """Remove all directories that are empty and have no field and no link of their own.
+        """Delete all directories without fields, links and children, in several commits.
 
         Returns:
-            The number of removed directories. Other writes have their turn between the parts.
+            The number of deleted directories. Other writes may come between the commits.
         """
         removed = 0
         # Each pass may leave directories above it empty.
@@ -180,13 +180,13 @@ class WritableStore(Reads):
     def move(
         self, source: str, destination: str, expected_revision: int | None = None
     ) -> Future[Committed]:
-        """Rename a subtree; `count` is the number of its contexts.
+        """Rename a context with everything below it; `count` is the number of renamed contexts.
 
         Fails with:
             NotFound: the source does not exist.
             AlreadyExists: the destination exists.
             RevisionDiffers: the source has another revision.
-            InvalidField: one of the URIs is not possible.
+            InvalidField: one of the URIs cannot be moved from or to.
             TooLarge: the subtree is too large for one call.
         """
         return self._writer.submit(
@@ -206,12 +206,12 @@ class WritableStore(Reads):
         rewrites: Mapping[str, Rewrite] | Sequence[tuple[str, Rewrite]],
         once: Once | None = None,
     ) -> Future[Committed]:
-        """Apply each rewrite to the current state of its memory files, by URI: all or none.
+        """Apply each rewrite to the memory files of a series, in order: all or none.
 
-        The URI is that of the first file of a series. A sequence may name one several times; a
-        later rewrite sees the earlier ones.
+        The URI is that of the first file of the series. `rewrites` may name a series several times;
+        a later rewrite sees the changes of earlier ones.
 
-        With `once`, a repeated request changes nothing, and `reply` is the reply of the first one.
+        With `once`, a repeated request changes nothing, and `reply` is the reply to the first one.
         Fails with the errors of the rewrites and of `put`, and with InvalidField if a different
         request had the same id.
         """
@@ -224,7 +224,7 @@ class WritableStore(Reads):
     def rewrite_holders(
         self, ids: Sequence[int], change: Rewrite, *, require_all: bool, caller: Caller = LOCAL
     ) -> Future[Committed]:
-        """Apply a rewrite to each file that holds one of these memories and may be written.
+        """Apply a rewrite to each file that contains one of these memories and may be written.
 
         Fails as `rewrite`. If `require_all` is set, it fails with NotFound if a memory is missing
         or may not be read, and with PermissionDenied if one may be read, but not written.
@@ -241,17 +241,18 @@ class WritableStore(Reads):
         caller: Caller = LOCAL,
         used: Sequence[int] = (),
     ) -> Future[Committed]:
-        """Raise the reinforcement of memories by their ids, and count the accesses of used ones.
+        """Raise the reinforcement of memories by their ids, and count an access of each.
 
-        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`; of
-        used memories the right to read is enough.
+        An access of each memory in `used` is counted, too. For `once` see `rewrite`. Fails with
+        NotFound and PermissionDenied as `rewrite_holders`; memories in `used` need only be
+        readable.
         """
         return self._writer.submit(
             lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller, used))
         )
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
-        """Add accesses to memories by their ids; `count` is the number of those that exist."""
+        """Add counts of accesses to memories by memory id; `count` is the number of those found."""
         return self._writer.submit(lambda work: touch(work, accesses), bounded=False)
 
     def fill(
@@ -260,10 +261,10 @@ class WritableStore(Reads):
         digests: Mapping[int, bytes] | None = None,
         meta: Mapping[str, bytes] | None = None,
     ) -> Future[Committed]:
-        """Write the vectors of texts by text id; `count` is the number of those that waited.
+        """Write the vectors of texts by text id; `count` is the number of those written.
 
-        `digests` has the digests of those texts, by id, whose vectors equal texts may take. `meta`
-        has values for `get_meta`, which are stored in the same commit.
+        `digests` has a digest for each text whose vector equal texts may reuse. `meta` has values
+        for `get_meta`, which are stored in the same commit.
         Fails with InvalidField if a vector has another dimension.
         """
         return self._writer.submit(
@@ -273,24 +274,25 @@ class WritableStore(Reads):
         )
 
     def drop_vectors(self, uri: str, after: str = "") -> Future[Committed]:
-        """Remove the vectors of one part of a subtree, so that its texts wait for new ones.
+        """Remove the vectors of one part of a subtree, so that its texts are embedded again.
 
         The part begins after the URI `after`, or with the first context. `count` is the number of
-        vectors; `last` is `after` of the next part, "" at the end. Fails with NotFound.
+        vectors; `last` is the `after` for the next part, "" at the end. Fails with NotFound.
         """
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
 
     def describe(
         self, descriptions: Sequence[Description], meta: Mapping[str, bytes] | None = None
     ) -> Future[Committed]:
-        """Write what a model says of contexts; `count` is the number of those that were written.
+        """Write abstracts and overviews by a model; `count` is the number of contexts written.
 
         `meta` has values for `get_meta`, which are stored in the same commit.
 
-        A context that is gone or was changed since its material was read is left out, and so is a
-        damaged one. An abstract and an overview that a person wrote stay; a text that is "" gives
-        way to the derived one. Of the context nothing else changes, neither its revision nor its
-        hash and times. `text_ids` has the new texts that wait for their vector.
+        A context that was changed or deleted after the model read it is skipped, and so is a
+        damaged one. An abstract or overview that a user wrote stays. If the model's text is "", the
+        abstract becomes an extract of the content again. Nothing else of the context changes,
+        neither its revision nor its hash and times. `text_ids` has the new texts that wait for
+        their vector.
 
         Fails with:
             InvalidField: a text is too long, or a URI is that of a file of memories.
@@ -304,9 +306,9 @@ class WritableStore(Reads):
         )
 
     def give_back(self) -> int:
-        """Give the space of deleted contexts back to the disk, and return the freed bytes.
+        """Return the disk space of deleted contexts to the system; return the freed bytes.
 
-        A database server does so by itself.
+        0 for a database server, which does this by itself.
 
         Raises:
             DiskFull: the disk has no room for a step of it.
@@ -315,20 +317,23 @@ class WritableStore(Reads):
         return 0
 
     def drop_damaged(self, text_ids: Sequence[int]) -> Future[Committed]:
-        """Remove the damaged ones of these texts' vectors, so that they wait for new ones."""
+        """Remove the damaged vectors of these texts, so that the texts are embedded again."""
         return self._writer.submit(lambda work: drop_damaged(work, text_ids), bounded=False)
 
     @abstractmethod
     def forget_removals(self, up_to_revision: int) -> None:
-        """Drop the removals up to this revision, which `changes_since` then cannot give."""
+        """Delete the records of contexts removed up to this revision.
+
+        `changes_since` cannot start from an earlier revision afterwards.
+        """
 
     def set_meta(self, key: str, value: bytes) -> None:
-        """Store a value under a key that does not begin with "store."; makes no revision."""
+        """Store a value under a key that does not begin with "store."; adds no revision."""
         self._writer.run(lambda db: db.set_meta({key: value}))
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the submitted writes, then release the store; a second call does nothing."""
+        """Finish the submitted writes, then close the store; a second call does nothing."""
 
 
 def _size(context: Prepared | Masked | PutRefusal) -> int:

@@ -55,7 +55,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Requests that shared a transaction, and the result of each."""
+    """The requests of one transaction, each with its result, and the changes for the index."""
 
     requests: Sequence[_Request]
     results: Sequence[Committed | BaseException]
@@ -64,10 +64,10 @@ class _Written:
 
 
 class Begun(NamedTuple):
-    """An open transaction: its connection, its source of ids, and the state before it.
+    """An open transaction: its connection, the source of new ids, and the revision before it.
 
-    `now` is its time by the clock of the database, in microseconds since the epoch; None for the
-    clock of this machine.
+    `now` is the time in microseconds since the epoch by the database's clock; None: use the clock
+    of this machine.
     """
 
     db: Connection
@@ -78,10 +78,10 @@ class Begun(NamedTuple):
 
 
 class Committing(ABC):
-    """The transactions of a store, one at a time.
+    """The way in which a store opens and commits its transactions, one at a time.
 
     Attributes:
-        failures: the errors of the database.
+        failures: the exception types that the database raises.
         revision: the revision of the last commit, which the index may not have yet.
         dimension: numbers in a vector; None until the first vector is written.
     """
@@ -94,31 +94,31 @@ class Committing(ABC):
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Begun]:
-        """Run the block in a transaction."""
+        """Open a transaction for the block and commit it; roll back if the block raises."""
 
     @abstractmethod
     def write_state(self, state: Mapping[str, object]) -> None:
-        """Write the new state of the store within the transaction."""
+        """Write these values of the table `meta` within the open transaction."""
 
     @property
     def is_full(self) -> bool:
-        """True if only operations that free room are accepted."""
+        """True if the disk is full, so that only operations that free disk space are accepted."""
         return False
 
     def release(self) -> None:
-        """Use the room that is kept for operations that free room."""
+        """Give up the reserved disk space, so that operations that free space can run."""
         return
 
     def make_room(self) -> bool:
-        """Try to get room for all operations again; return True if there is room."""
+        """Try to reserve disk space again. Return True if all operations can be accepted."""
         return True
 
 
 class Writer:
-    """The queue of operations and the threads that run them in their order.
+    """A queue of write operations, and the threads that run them in order.
 
-    All waiting operations share one commit and one revision. An operation that fails is undone
-    alone.
+    All waiting operations share one commit and one revision. If an operation fails, only its own
+    changes are undone.
 
     Attributes:
         failure: the reason why writes are refused; "" while they are accepted.
@@ -139,19 +139,20 @@ class Writer:
         self.failure = ""
 
     def refuse(self, error: VikingError) -> None:
-        """Accept no more writes; they fail with this error."""
+        """Refuse all further writes with this error; the first call counts."""
         if not self.failure:
             self._refusal = error
             self.failure = str(error)
 
     def _refused(self) -> VikingError:
-        """Return a new error for a refused write; each one gets its own traceback."""
+        """Return a new copy of the error for refused writes, so that each has its own traceback."""
         return type(self._refusal)(self.failure)
 
     def start(self, on_commit: OnCommit) -> None:
-        """Start to run operations; `on_commit` returns before the futures of a commit are done.
+        """Run the queued operations, and call `on_commit` after each commit.
 
-        The threads start with the first operation: most stores of many are only read.
+        The futures of a commit complete after `on_commit` has returned. The threads start with the
+        first operation, because most stores are only read.
         """
         with self._submitting:
             self._on_commit = on_commit
@@ -178,17 +179,19 @@ class Writer:
         bounded: bool = True,
         frees: bool = False,
     ) -> Future[Committed]:
-        """Queue an operation; its future fails with Stopping or `failure` if it cannot run.
+        """Queue an operation and return its future.
 
-        A `bounded` operation fails with Overloaded if the queue is full. An empty queue accepts an
-        operation of any size.
+        The future fails with Stopping if the store is closed, with the reason in `failure` if
+        writes are refused, and with Overloaded if the operation is `bounded` and the queue is full.
+        An empty queue accepts an operation of any size.
 
         Args:
-            weight: the number of contexts or other changes.
-            uris: the URIs that it looks up first.
-            size: contexts, passages and long texts; the work that other writers wait for.
-            bounded: False for the daemon's own operations, which come one after the other.
-            frees: whether it frees room; such an operation is accepted on a full disk.
+            weight: the number of changes, such as contexts; it bounds a commit.
+            uris: the URIs of contexts that the operation needs; a commit looks up those of all its
+                operations at once.
+            size: the number of contexts, passages and long texts; it bounds the queue and a commit.
+            bounded: False for the daemon's own operations, of which one waits at a time.
+            frees: True if it frees disk space; such an operation is accepted on a full disk.
         """
         request = _Request(operation, weight, uris, size, frees)
         with self._submitting:
@@ -212,7 +215,7 @@ class Writer:
         return request.future
 
     def run(self, operation: Callable[[Connection], object]) -> None:
-        """Run an operation in a transaction of its own, between two groups.
+        """Run an operation now in its own transaction, while no other transaction is open.
 
         Raises:
             StoreFailed, StoreDamaged: nothing was written.
@@ -227,10 +230,10 @@ class Writer:
             raise self._explain(_NOT_WRITTEN, error) from error
 
     def between(self, work: Callable[[], _T]) -> _T:
-        """Run work on the connection that writes, between two groups and outside a transaction.
+        """Run a function on the caller's thread while no transaction is open; return its result.
 
         Raises:
-            VikingError: writes are refused; the work is not run.
+            VikingError: writes are refused; the function was not called.
         """
         with self._writing:
             if self.failure:
@@ -238,7 +241,7 @@ class Writer:
             return work()
 
     def close(self) -> None:
-        """Finish the submitted operations; if `start` was not called, fail them with Stopping."""
+        """Run the queued operations, then stop; without `start`, fail them with Stopping."""
         with self._submitting:
             if self._closed:
                 return
@@ -261,7 +264,7 @@ class Writer:
         self._written.put(None)
 
     def _next_group(self) -> list[_Request]:
-        """Wait for a request and add the other queued ones; return an empty list at the end."""
+        """Wait for a request; return it and others that are queued, [] if the queue is closed."""
         group: list[_Request] = []
         weight = size = 0
         while weight < _MAX_GROUP and size < _MAX_GROUP_SIZE:
@@ -281,7 +284,7 @@ class Writer:
         return group
 
     def _publish(self, on_commit: OnCommit) -> None:
-        """Pass each commit to the index and complete its futures, in the order of commits."""
+        """Pass each commit to `on_commit`, then complete its futures, in the order of commits."""
         let_finds_go_first()
         while (written := self._written.get()) is not None:
             if written.revision and not self.failure:
@@ -304,7 +307,10 @@ class Writer:
             self._written.task_done()
 
     def _commit(self, group: Sequence[_Request]) -> Iterator[_Written]:
-        """Run a group in one transaction."""
+        """Run a group of requests in one transaction, and yield what was written.
+
+        If a request makes the transaction fail, each one is run again in a transaction of its own.
+        """
         if self.failure:
             yield _Written(group, [self._refused() for _ in group], [], 0)
             return
@@ -361,7 +367,7 @@ class Writer:
         yield _Written(group, results, work.changes, work.revision if work.touched else 0)
 
     def _commit_on_full_disk(self, group: Sequence[_Request]) -> Iterator[_Written]:
-        """Run the requests that free room, each in its own commit, and refuse the others."""
+        """Run the requests that free disk space, each in its own commit; refuse the others."""
         if rest := [request for request in group if not request.frees]:
             yield _Written(rest, [DiskFull(_NO_ROOM) for _ in rest], [], 0)
         for request in group:

@@ -1,1 +1,1 @@
-"""Services of the operating system: priorities, memory, files, descriptors."""
+"""Services of the operating system: priorities, memory, files, descriptors, locks, signals."""

@@ -1,4 +1,4 @@
-"""The certificate of a server: loaded again when its files change."""
+"""The TLS certificate of a server; it is loaded again when its files change."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Loaded = TypeVar("Loaded")
 
 
 class CertificateFiles(ABC, Generic[Loaded]):
-    """A certificate, its key and an authority of clients in PEM files, in the form of a server.
+    """The PEM files of a certificate, its key and the authority of clients, loaded for a server.
 
-    Each handshake looks whether the files have changed. Files that cannot be used are logged once,
-    and the certificate before them stays.
+    Each handshake checks whether the files have changed. Files that cannot be used are logged once,
+    and the previous certificate stays in use.
 
     Args:
         certificate, key, client_ca: the paths; "": there is no such file.
@@ -46,26 +46,29 @@ class CertificateFiles(ABC, Generic[Loaded]):
 
     @abstractmethod
     def _load(self) -> Loaded:
-        """Read the files, and return them in the form of the server.
+        """Read the files, and return them in the form that the server's TLS library takes.
 
         Raises:
             ValueError: they cannot be used.
         """
 
     def current(self) -> Loaded:
-        """Return the certificate; it is loaded if the files have changed."""
+        """Return the loaded certificate; load it again first if the files have changed."""
         with self._lock:
             self._look()
             return self._now
 
     async def watch(self) -> None:
-        """Warn of a certificate and a key that need care, now and once a day, until cancelled."""
+        """Log a warning, now and once a day, if the certificate expires soon or the key is exposed.
+
+        It runs until cancelled.
+        """
         while True:
             self._warn()
             await asyncio.sleep(_DAY)
 
     def _look(self) -> None:
-        """Load the files if they have changed."""
+        """Load the files again if they have changed; on failure, log it and keep the old ones."""
         stamps = self._stamps()
         if stamps == self._seen:
             return
@@ -88,7 +91,7 @@ class CertificateFiles(ABC, Generic[Loaded]):
         return loaded, pem.period_of(self._certificate)
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """Return what changes when a file is written or replaced."""
+        """Return an identification of each file's version, by which a change is noticed."""
         return [_stamp(path) for path in self._paths]
 
     def _warn(self) -> None:

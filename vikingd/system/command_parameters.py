@@ -1,4 +1,4 @@
-"""The parameters of a command that typer reads from its signature."""
+"""The signature of a command, from which typer reads the command's options and arguments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
-    """Return the parameters of a function, without `**more`; their annotations are evaluated."""
+    """Return the parameters of a function, without `**` ones, with evaluated annotations."""
     found = signature(function, eval_str=True).parameters.values()
     return [one for one in found if one.kind is not Parameter.VAR_KEYWORD]
 
 
 def declare(command: Callable[..., Any], parameters: Iterable[Parameter]) -> None:
-    """Give a command these parameters; it takes them by name."""
+    """Set the signature of a command, so that typer offers these parameters; all are keywords."""
     given = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
     command.__signature__ = Signature(given)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in given}

@@ -1,4 +1,4 @@
-"""The lock of a user's daemon, in the directory of its socket.
+"""The lock file of a user's daemon, in the directory of its socket.
 
 The daemon inherits the descriptor of the locked file from the process that starts it, and holds the
 lock from before its start until its process has ended, however it ends. So a free lock means that
@@ -19,14 +19,14 @@ _CONNECT = 1.0  # seconds
 
 
 class Holder(NamedTuple):
-    """The process that holds the lock. Its id is 0 for the moment in which it is not written."""
+    """The process that holds the lock. Its id is 0 for the moment before the id is written."""
 
     pid: int
     version: str
 
 
 def take(directory: str) -> int | None:
-    """Lock the file, and return its descriptor, which holds the lock; None if another has it.
+    """Lock the file, and return its descriptor, which holds the lock; None if it is locked.
 
     Raises:
         OSError: the file cannot be opened.
@@ -40,12 +40,12 @@ def take(directory: str) -> int | None:
 
 
 def write_holder(descriptor: int, holder: Holder) -> None:
-    """Write who holds the lock."""
+    """Write the process that holds the lock into the lock file."""
     os.pwrite(descriptor, f"{holder.pid} {holder.version}\n".encode(), 0)
 
 
 def holder_in(directory: str) -> Holder | None:
-    """Return who holds the lock; None if it is free.
+    """Return the process that holds the lock in a directory; None if the lock is free.
 
     Raises:
         OSError: the file cannot be opened.
@@ -64,10 +64,11 @@ def holder_in(directory: str) -> Holder | None:
 
 
 def listens(path: str) -> bool:
-    """Return whether a process listens on a unix socket.
+    """Return True if a process listens on the unix socket at a path.
 
     Raises:
-        OSError: it cannot be told, for example because the user may not connect.
+        OSError: the connection fails for another reason, for example because the user may not
+            connect.
     """
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_CONNECT)

@@ -1,4 +1,4 @@
-"""The log of a user's daemon: its file, and the lines of the last start."""
+"""The log file of a user's daemon, and the lines of its last start."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _READ = 1 << 16  # bytes at the end of the log that are read
 
 
 def open_log() -> int:
-    """Return a descriptor of the log, to which a line on a new start is appended.
+    """Append a line about a new start to the log, and return the log's descriptor.
 
-    A log of more than 1 MiB is renamed first, to `daemon.log.1`, and an older one of that name is
-    gone. So the logs have a bounded size after each start.
+    A log of more than 1 MiB is renamed to `daemon.log.1` first, which replaces an older file of
+    that name. So the size of both logs is bounded.
 
     Raises:
         ValueError: the user has no home directory.
@@ -35,7 +35,7 @@ def open_log() -> int:
 
 
 def last_lines(count: int) -> list[str]:
-    """Return the last lines of the log, at most `count`, since the last start; none without a log.
+    """Return up to `count` last lines that the log has since the last start; [] without a log.
 
     Raises:
         ValueError: the user has no home directory.

@@ -1,4 +1,4 @@
-"""Limits of file descriptors: connections use them, and the index needs some for a new base."""
+"""Limits of file descriptors, which connections and the files of the index use."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ _FEW = 64  # descriptors left, below which a warning is due
 
 
 def connections(limit: int, tenants: int) -> int:
-    """Return the largest number of open connections.
+    """Return the largest number of connections to accept, so that descriptors for files are left.
 
-    `limit` is that of open files, `tenants` the most open tenants beside the default one.
+    Args:
+        limit: the limit of open files.
+        tenants: the most open tenants beside the default one.
     """
     return max(limit - _RESERVED - _OF_TENANT * tenants, limit // 2)
 
 
 def shortage() -> str | None:
-    """Return a warning if few descriptors are left; None if there are enough."""
+    """Return a warning if fewer than 64 file descriptors are left; None otherwise."""
     limit = platform.file_limit()
     left = limit - platform.open_files()
     if left > _FEW:

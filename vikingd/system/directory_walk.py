@@ -1,4 +1,4 @@
-"""Directory trees, walked to a limited depth: Python's own walks fail in very deep ones."""
+"""A walk through a directory tree to a limited depth; os.walk fails in very deep trees."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def walk(root: Path, levels: int) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield what os.walk does, without entering directories deeper than `levels` below the root."""
+    """Yield (directory, names of directories, names of files), as os.walk.
+
+    Directories deeper than `levels` below the root are not entered.
+    """
     for folder, folders, files in os.walk(root):
         path = Path(folder)
         yield path, folders, files

@@ -1,4 +1,4 @@
-"""Free memory that the C library has not returned to the system."""
+"""Free memory that the C library has not returned to the operating system."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from vikingd.system.platform import trim
 
 
 def collect_and_trim() -> None:
-    """Free the reference cycles that failed calls leave behind, then return free memory."""
+    """Collect garbage that failed calls leave, and return free memory to the operating system."""
     gc.collect(1)
     trim()

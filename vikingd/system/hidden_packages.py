@@ -1,4 +1,4 @@
-"""Packages that an import does not see, although they are installed."""
+"""Installed packages that are hidden from imports, so that libraries do without them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Hide packages from imports in the context, unless they are loaded already.
+    """Make imports of these packages fail in the block, unless they are already imported.
 
-    A library that loads one of them if it is installed does without it then.
-
-    The caller is the only thread.
+    A library with an optional dependency on one of them then runs without it. No other thread may
+    import meanwhile.
     """
     hidden = [name for name in names if name not in sys.modules]
     for name in hidden:

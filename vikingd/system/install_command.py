@@ -1,4 +1,4 @@
-"""The command that installs an extra, true to how vikingd itself was installed."""
+"""The command that installs an extra in the same way as vikingd itself was installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NAME = "vikingd"
 def install_command(extras: str) -> str:
     """Return the command that installs extras, such as "gateway" or "server,onnx".
 
-    Of a checkout, installed or on the path of imports, it is a command for its directory. The name
-    alone would be looked for on the package index.
+    If vikingd runs from a checkout, the command names its directory, because the name alone would
+    be looked up on the package index.
     """
     directory = _checkout()
     if directory is None:
@@ -24,7 +24,7 @@ def install_command(extras: str) -> str:
 
 
 def _checkout() -> Path | None:
-    """Return the directory of the checkout that vikingd was installed from; None: from a wheel."""
+    """Return the directory of the checkout that vikingd runs from; None for an installed wheel."""
     beside = Path(__file__).parents[2]
     if _is_ours(beside):
         return beside

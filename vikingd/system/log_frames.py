@@ -1,9 +1,9 @@
-"""The log of an SQLite database (`-wal`), read without SQLite: its salts, and broken frames in it.
+"""Reads of SQLite's write-ahead log (`-wal`) without SQLite, to find damage that SQLite ignores.
 
-SQLite takes the frames of a log up to the first one whose checksum does not fit, and ignores the
-rest without a word. That is right for the last transaction, whose frames a power failure may leave
-in any order. But each transaction is on disk before the next one begins. So if a frame follows a
-commit behind a broken frame, committed transactions are lost.
+SQLite takes the frames of a log up to the first one with a wrong checksum, and silently ignores the
+rest. That is right for the last transaction, whose frames a power failure may leave in any order.
+But each transaction is on disk before the next one begins. So if a frame follows a commit behind a
+broken frame, committed transactions are lost.
 
 The format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
@@ -35,7 +35,7 @@ _Words = NDArray[np.uint32]
 
 
 class _Header(NamedTuple):
-    """The header of a log."""
+    """The header of a write-ahead log."""
 
     words: np.dtype[np.uint32]  # of the checksums
     page: int  # bytes
@@ -44,15 +44,15 @@ class _Header(NamedTuple):
 
 
 def log_of(database: Path) -> Path:
-    """Return the path of a database's log."""
+    """Return the path of a database's write-ahead log."""
     return database.with_name(f"{database.name}-wal")
 
 
 def salts_of(database: Path) -> str:
-    """Return the salts of a database's log, or NO_LOG.
+    """Return the salts (random numbers) in the header of a database's log; NO_LOG without a log.
 
-    SQLite draws new salts when it begins a log again at its start. Before that, all frames of the
-    old log are in the database and on disk.
+    SQLite draws new salts when it writes the log from its beginning again. Before that, all frames
+    of the old log are in the database and on disk.
     """
     log = open_log(database)
     try:
@@ -63,7 +63,7 @@ def salts_of(database: Path) -> str:
 
 
 def open_log(database: Path) -> int | None:
-    """Return a descriptor of a database's log; None if it is missing."""
+    """Open a database's log for reading and return its descriptor; None if it is missing."""
     try:
         return descriptor_of(log_of(database))
     except FileNotFoundError:
@@ -71,15 +71,15 @@ def open_log(database: Path) -> int | None:
 
 
 def read_salts(log: int | None) -> str:
-    """Return the salts of an open log, or NO_LOG."""
+    """Return the salts of a log, given its descriptor; NO_LOG without one."""
     return (log is not None and os.pread(log, _SALT_BYTES, _SALTS).hex()) or NO_LOG
 
 
 def broken_frame(database: Path) -> int | None:
-    """Return the number of a broken frame that committed transactions follow; None without one.
+    """Return the number of a broken frame behind which there are committed transactions.
 
-    No process may write the log meanwhile. A log whose header is broken has no such frame: its
-    frames may be in the database since long.
+    None if there is none. No process may write the log meanwhile. A log with a broken header gives
+    None: its frames may have been in the database for long.
     """
     try:
         with open_regular(log_of(database)) as file:
@@ -90,7 +90,7 @@ def broken_frame(database: Path) -> int | None:
 
 
 def _header(data: bytes) -> _Header | None:
-    """Return the header of a log; None if SQLite would not accept it."""
+    """Decode the header of a log; return None if SQLite would not accept it."""
     if len(data) < _HEADER:
         return None
     magic, version, page, _, *rest = struct.unpack(">8I", data)
@@ -137,7 +137,7 @@ def _broken(file: BinaryIO, header: _Header) -> int | None:
 
 
 def _frames(file: BinaryIO, size: int) -> Iterator[NDArray[np.uint8]]:
-    """Yield all whole frames, some at a time: [frames, bytes]."""
+    """Yield all complete frames of a log in blocks, each an array [frames, bytes]."""
     while data := file.read(max(1, _CHUNK // size) * size):
         if count := len(data) // size:
             yield np.frombuffer(data, np.uint8, count * size).reshape(count, size)
@@ -146,8 +146,9 @@ def _frames(file: BinaryIO, size: int) -> Iterator[NDArray[np.uint8]]:
 def _checksums(seeds: _Words, words: _Words) -> _Words:
     """Return SQLite's checksum of each row of words: [rows, 2], modulo 2**32.
 
-    For each two words a and b, `s0 += a + s1; s1 += b + s0`. So each word counts by a Fibonacci
-    number, which depends on its distance to the end, and so do the seeds: [rows, 2].
+    SQLite computes `s0 += a + s1; s1 += b + s0` for each two words a and b. So the weight of a word
+    is a Fibonacci number, which depends on the distance to the end. `seeds` [rows, 2] has the s0
+    and s1 to begin with.
     """
     of_words, of_seeds = _weights(words.shape[1])
     return words @ of_words + seeds @ of_seeds

@@ -1,4 +1,4 @@
-"""The files of a database while it is open."""
+"""A check that the files of an open database are still the same."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from vikingd.system.log_frames import log_of
 
 
 class OpenFiles:
-    """A check that the files of an open database were not deleted, replaced or truncated.
+    """Detects that the files of an open database were deleted, replaced or truncated.
 
     SQLite goes on to commit into a deleted or replaced file, and the next start does not see these
-    commits. In a truncated log, commits come behind a gap, where the next start ends. So a write is
-    acknowledged only if the names still lead to the open files, and no file became shorter since
-    the last commit.
+    commits. In a truncated log, commits come behind a gap, where the next start stops reading. So a
+    write is acknowledged only if the paths still lead to the open files, and no file became shorter
+    since the last commit.
     """
 
     def __init__(self, database: Path) -> None:
@@ -22,17 +22,20 @@ class OpenFiles:
         self._known = {path: status_of(path) for path in paths}
 
     def remember(self) -> None:
-        """Note the present sizes as those of the last commit, since SQLite may shorten its log."""
+        """Record the present sizes for later checks; call this after each commit.
+
+        SQLite may have shortened its log in the meantime.
+        """
         for path, known in self._known.items():
             found = status_of(path)
             if found and (known is None or os.path.samestat(found, known)):
                 self._known[path] = found
 
     def problem(self, *, with_sizes: bool = True) -> str:
-        """Return which file was deleted, replaced or truncated; "" if none was.
+        """Return a message that names a file deleted, replaced or truncated; "" if none was.
 
         Args:
-            with_sizes: compare the sizes, too; only possible between commits.
+            with_sizes: compare the sizes, too; this is possible only between commits.
         """
         for path, known in self._known.items():
             found = status_of(path)
@@ -46,7 +49,7 @@ class OpenFiles:
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Return the status of a file; None if it cannot be had."""
+    """Return the status of a file; None if it does not exist or cannot be accessed."""
     try:
         return path.stat()
     except OSError:

@@ -14,10 +14,10 @@ _UTC_TIME = 0x17  # its year has two digits
 
 
 def read_pair(certificate: str, key: str) -> tuple[bytes, bytes]:
-    """Return a certificate with its chain, and its key.
+    """Return the bytes of a certificate file with its chain, and of its key file.
 
     Raises:
-        ValueError: a file cannot be read, or the two do not belong together.
+        ValueError: a file cannot be read, the key is encrypted, or the two do not belong together.
     """
     texts = _read(certificate), _read(key)
     try:  # without a password, an encrypted key would ask on the terminal
@@ -33,7 +33,7 @@ def read_pair(certificate: str, key: str) -> tuple[bytes, bytes]:
 
 
 def read_authorities(path: str) -> bytes:
-    """Return the certificates of authorities.
+    """Return the bytes of a file with certificates of authorities.
 
     Raises:
         ValueError: the file cannot be read, or holds no certificate.
@@ -47,7 +47,7 @@ def read_authorities(path: str) -> bytes:
 
 
 def period_of(certificate: str) -> tuple[datetime, datetime]:
-    """Return the begin and the end of the first certificate in a file.
+    """Return (begin, end) of the validity of the first certificate in a file.
 
     Raises:
         ValueError: the file cannot be read.
@@ -56,7 +56,7 @@ def period_of(certificate: str) -> tuple[datetime, datetime]:
 
 
 def validity(certificate: bytes) -> tuple[datetime, datetime]:
-    """Return the begin and the end of the first certificate in a PEM file."""
+    """Return (begin, end) of the validity of the first certificate in the bytes of a PEM file."""
     _, begin, rest = certificate.decode("ascii", "replace").partition(_BEGIN)
     der = ssl.PEM_cert_to_DER_cert(begin + rest.partition(_END)[0] + _END)
     (_, signed), *_ = _elements(der)
@@ -80,7 +80,7 @@ def _read(path: str) -> bytes:
 
 
 def _elements(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield tag and content of each element of a DER sequence."""
+    """Yield (tag, content) of each element of a sequence in the DER encoding of ASN.1."""
     at = 0
     while at < len(der):
         tag, length, at = der[at], der[at + 1], at + 2

@@ -1,4 +1,4 @@
-"""The operating system: all that Linux and macOS do in different ways, or not at all.
+"""The operating system: everything that Linux and macOS do in different ways.
 
 No other module of the daemon or the client asks for the system. Where macOS lacks a service, the
 function says what happens there.
@@ -51,8 +51,8 @@ _trim: Callable[[int], Any] = getattr(ctypes.CDLL(None), "malloc_trim", int)  # 
 def sync(file: int) -> None:
     """Wait until the content of an open file or directory is on disk.
 
-    On macOS fsync(2) leaves the content in the cache of the disk, and F_FULLFSYNC empties it. Some
-    file systems there, such as those of a network, know only the former.
+    On macOS fsync(2) leaves the content in the cache of the disk, and F_FULLFSYNC empties that.
+    Some file systems there, such as those of a network, support fsync(2) alone.
     """
     if sys.platform == "darwin":
         with contextlib.suppress(OSError):
@@ -62,7 +62,7 @@ def sync(file: int) -> None:
 
 
 def allocate(file: int, size: int) -> None:
-    """Reserve `size` bytes on the disk for an open file.
+    """Reserve `size` bytes of disk space for an open file.
 
     Raises:
         OSError: the disk has no room.
@@ -75,7 +75,9 @@ def allocate(file: int, size: int) -> None:
 
 
 def lock(file: int, *, shared: bool = False, wait: bool = False) -> bool:
-    """Lock an open file until it is closed; return False if another process or handle has it.
+    """Lock an open file until it is closed; return False if it is locked already.
+
+    With `wait`, wait for the lock instead.
 
     Raises:
         OSError: the file system has no locks.
@@ -90,9 +92,9 @@ def lock(file: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 
 def lock_byte(file: int, at: int, *, shared: bool = False) -> bool:
-    """Lock a byte of an open file for this process; return False if another process has it.
+    """Lock one byte of an open file for this process; return False if another process has it.
 
-    POSIX releases all locks of a process on a file with the first of its handles that is closed.
+    When this process closes any descriptor of the file, POSIX releases all its locks on the file.
     """
     try:
         fcntl.lockf(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, 1, at)
@@ -102,7 +104,7 @@ def lock_byte(file: int, at: int, *, shared: bool = False) -> bool:
 
 
 def holder_of(path: Path) -> int | None:
-    """Return the process that has the lock of a file; None if nothing tells (macOS never does)."""
+    """Return the id of the process that has locked a file; None if unknown (always on macOS)."""
     try:
         status = path.stat()
         locks = (PROC / "locks").read_text(encoding="ascii")
@@ -121,7 +123,7 @@ def holder_of(path: Path) -> int | None:
 
 
 def raise_file_limit(most: int | None = None) -> int:
-    """Set this process's limit of open files to the hard one, or to `most`; return the limit."""
+    """Raise the limit of open files to the hard limit, or to `most`; return the new limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if sys.platform != "linux":
         hard = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
@@ -136,7 +138,7 @@ def file_limit() -> int:
 
 
 def most_files() -> float:
-    """Return the limit of open files that this process may set; infinite if there is none."""
+    """Return the highest limit of open files that this process may set; infinite without one."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return math.inf if hard == resource.RLIM_INFINITY else hard
 
@@ -157,7 +159,7 @@ def processors() -> int:
 
 
 def processor_flags() -> set[str]:
-    """Return the flags of this processor, as Linux names them on x86; empty if unknown."""
+    """Return the processor's features as in /proc/cpuinfo on x86; an empty set if unknown."""
     try:
         flags = re.search(r"^flags\s*:(.*)$", (PROC / "cpuinfo").read_text(), re.MULTILINE)
     except OSError:
@@ -166,10 +168,9 @@ def processor_flags() -> set[str]:
 
 
 def lower_thread(by: int) -> None:
-    """Add to the nice value of the calling thread.
+    """Lower the priority of the calling thread by adding to its nice value.
 
-    On Linux each thread has its own. On macOS only processes have one: the thread keeps its
-    priority there.
+    On macOS only processes have a nice value, so nothing happens there.
     """
     if sys.platform != "linux":
         return
@@ -178,7 +179,10 @@ def lower_thread(by: int) -> None:
 
 
 def lower_process(by: int) -> None:
-    """Add to the nice value of all threads of this process; on Linux none preempts another."""
+    """Lower the priority of all threads of this process by adding to their nice values.
+
+    On Linux they also no longer preempt other threads.
+    """
     if sys.platform != "linux":
         os.nice(by)
         return
@@ -195,15 +199,15 @@ def lower_process(by: int) -> None:
 
 
 def end_with_parent(ending: signal.Signals, parent: int | None = None) -> None:
-    """Send a signal to this process when its parent ends.
+    """Let this process get a signal when its parent ends.
 
-    On Linux the kernel sends it when the parent's thread ends. Elsewhere a thread looks for the
-    parent twice a second.
+    On Linux the kernel sends it when the thread that started this process ends. Elsewhere a thread
+    checks for the parent twice a second.
 
     Args:
         ending: the signal.
-        parent: the parent's process id, if it was read earlier: this process exits at once if that
-            parent has ended since.
+        parent: the parent's process id, if it was read earlier: if that parent has ended since,
+            this process exits at once.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, ending, 0, 0, 0)
@@ -215,14 +219,14 @@ def end_with_parent(ending: signal.Signals, parent: int | None = None) -> None:
 
 
 def look_for_parent(ending: signal.Signals, parent: int) -> None:
-    """Send a signal to this process when `parent` is no longer its parent."""
+    """Wait until `parent` is no longer this process's parent, then signal this process."""
     while os.getppid() == parent:
         time.sleep(_LOOK)
     os.kill(os.getpid(), ending)
 
 
 def processor_seconds(pid: int | None) -> float | None:
-    """Return the processor time of a process in seconds; None if it ended (or on macOS)."""
+    """Return the processor time of a process in seconds; None if it ended (always on macOS)."""
     try:
         user, system = _fields(pid)[11:13]
     except (OSError, ValueError):
@@ -231,7 +235,7 @@ def processor_seconds(pid: int | None) -> float | None:
 
 
 def parent_of(pid: int) -> int | None:
-    """Return the parent of a process; None if it ended (or on macOS)."""
+    """Return the parent's id of a process; None if the process ended (always on macOS)."""
     try:
         return int(_fields(pid)[1])
     except (OSError, ValueError, IndexError):
@@ -239,7 +243,7 @@ def parent_of(pid: int) -> int | None:
 
 
 def command_of(pid: int) -> str:
-    """Return the command of a process, its words joined; "" if it ended (or on macOS)."""
+    """Return the command line of a process; "" if the process ended (always on macOS)."""
     try:
         words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -248,7 +252,7 @@ def command_of(pid: int) -> str:
 
 
 def _fields(pid: int | None) -> list[str]:
-    """Return the fields of /proc/PID/stat behind the name, from the state on."""
+    """Return the fields of /proc/PID/stat after the process's name; the first one is its state."""
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -256,14 +260,15 @@ def _fields(pid: int | None) -> list[str]:
 
 
 def trim() -> None:
-    """Return free memory to the system, if the C library can (glibc)."""
+    """Return free memory of the C library to the operating system, where glibc is used."""
     _trim(0)
 
 
 def confine(memory: int) -> None:
-    """Limit the memory of this process to `memory` bytes, and forbid files, sockets and programs.
+    """Limit this process to `memory` bytes; forbid it to write files, open sockets, run programs.
 
-    On macOS the system does not hold the limit of memory, and sockets and programs stay possible.
+    On macOS the system does not enforce the limit of memory, and sockets and programs stay
+    possible.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -285,7 +290,10 @@ class _Program(ctypes.Structure):
 
 
 def _forbid_sockets_and_programs() -> None:
-    """Let the kernel refuse new sockets and programs, also to native code, with EACCES."""
+    """Install a seccomp filter: system calls for sockets and programs fail with EACCES.
+
+    It cannot be undone. Nothing happens on macOS and unknown processors.
+    """
     known = _CALLS.get(platform.machine())
     if sys.platform != "linux" or known is None:
         return

@@ -1,4 +1,4 @@
-"""The priorities of threads and processes that work beside those that answer."""
+"""Lower priorities for threads and processes that no caller waits for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _BACKGROUND = 9
 
 
 def let_finds_go_first() -> None:
-    """Lower the priority of the calling thread, which writes, below threads that answer."""
+    """Lower the priority of the calling thread, which writes, below threads that answer queries."""
     platform.lower_thread(_WRITER)
 
 
 def work_in_background() -> None:
-    """Lower the priority of all threads of the calling process.
+    """Lower the priority of the calling process so far that it still gets a tenth of a core.
 
-    The threads of its parent go first, but it still gets at least a tenth of a core beside them.
+    The threads of its parent process come first.
     """
     platform.lower_process(_BACKGROUND)

@@ -1,4 +1,4 @@
-"""Private files: only their owner may read contexts, whatever the umask is."""
+"""Access rights of files: only their owner may read contexts, whatever the umask is."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def keep_new_files_private() -> None:
-    """Give only the owner access to files and directories that this process creates."""
+    """Set the umask so that only the owner has access to files made by this process."""
     os.umask(_OTHERS)
 
 
 def keep_private(root: Path, leave: str = "") -> list[str]:
-    """Remove other users' access in a directory; return at most two warnings.
+    """Remove other users' access to a directory and everything in it.
 
-    The access to a path of another owner cannot be changed; a warning says so. `leave` names a
-    directory below the root that is not entered.
+    A path of another owner cannot be changed. `leave` names a directory directly below the root
+    that is skipped.
+
+    Returns:
+        At most two warnings: paths that cannot be changed, and paths that were changed.
     """
     changed: list[Path] = []
     kept: list[Path] = []

@@ -1,6 +1,6 @@
-"""Regular files: opened without waiting, read up to a limit.
+"""Regular files: opened without waiting, and read up to a limit.
 
-A FIFO without a writer would hold its reader, and a device may have no end. Both are refused.
+To open a FIFO without a writer would block, and a device may have no end. Both are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def descriptor_of(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: 
     """Open a regular file with the flags of open(2), and return its descriptor.
 
     Raises:
-        OSError: the path cannot be opened, or is no regular file. `strerror` says why.
+        OSError: the path cannot be opened, or is no regular file. `strerror` gives the reason.
     """
     try:
         descriptor = os.open(path, flags | _NO_WAITING, mode)
@@ -39,8 +39,8 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
     """Open a regular file for reading.
 
     Raises:
-        OSError: the path cannot be opened, is no regular file, or is a symbolic link and not to
-            `follow`. `strerror` says why.
+        OSError: the path cannot be opened, is no regular file, or is a symbolic link although
+            `follow` is False. `strerror` gives the reason.
     """
     if not follow and os.path.islink(path):
         raise OSError(errno.ELOOP, "is a symbolic link", os.fspath(path))
@@ -71,10 +71,12 @@ def read_text(path: str | os.PathLike[str], limit: int = SMALL, errors: str = "s
 
 
 def check_regular(path: Path) -> None:
-    """Check that a path is a regular file, or nothing; a library opens it by its name.
+    """Raise OSError if a path is neither a regular file nor missing.
+
+    Libraries that open files by name are called afterwards.
 
     Raises:
-        OSError: it is something else, or cannot be looked at.
+        OSError: the path is something else, or cannot be accessed.
     """
     try:
         status = path.stat()

@@ -1,9 +1,9 @@
-"""Small files that name the newest acknowledged revision of a database.
+"""Small files (marks) that name the newest acknowledged revision of a database.
 
-A mark has two slots, which are written in turn and in place, after a commit and before its
-acknowledgement. So after a kill the mark names just the last acknowledged revision. A write of a
-mark is not synced: after a power failure the mark may be older, and is never newer than the
-database. A slot that a power failure tore is ignored, and the other one counts.
+A mark has two slots. Each commit overwrites one of them in place, in turn, before the commit is
+acknowledged. So after a kill the mark names just the last acknowledged revision. A write of a mark
+is not synced: after a power failure the mark may be older, and is never newer than the database. A
+slot that a power failure damaged is ignored, and the other one is used.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ _encode = json.JSONEncoder().encode
 
 
 class Mark(NamedTuple):
-    """A revision that was acknowledged to a caller.
+    """The content of a mark: a revision that was acknowledged to a caller.
 
     Attributes:
         store: the id of the database.
         epoch: the epoch that committed the revision, see `vikingd.store.history`.
         revision: the revision.
-        log: the salts of the database's log when the mark was written; "" if they are unknown.
-        floor: a revision that the database has without its log.
+        log: the salts of the database's write-ahead log when the mark was written, see
+            `vikingd.system.log_frames`; "" if they are unknown.
+        floor: a revision that the database file has even without its log.
     """
 
     store: str
@@ -43,15 +44,15 @@ class Mark(NamedTuple):
 
 
 class MarkFile:
-    """The mark of a database. One process writes it, one thread at a time.
+    """The file of a database's mark. One process writes it, one thread at a time.
 
     Args:
         path: the file of the mark.
         database: the file of the database, whose log has the same name and `-wal`.
 
     Attributes:
-        is_synced: True if all that was written is on disk.
-        is_damaged: True if the file had content at the last read, and no slot of it was valid.
+        is_synced: True if everything that was written is on disk.
+        is_damaged: True if the last read found content, but no valid slot.
     """
 
     def __init__(self, path: Path, database: Path) -> None:
@@ -64,9 +65,9 @@ class MarkFile:
         self.is_damaged = False
 
     def read(self) -> list[Mark]:
-        """Return the marks of the valid slots, the newest one last.
+        """Return the marks in the valid slots, the newest one last; [] without a file.
 
-        A file of an older version is one slot. All marks of a file are of one history.
+        A file of an older version has one slot. All marks of a file are of one history.
         """
         self.close()
         try:
@@ -86,12 +87,12 @@ class MarkFile:
 
     @property
     def floor(self) -> int:
-        """The revision that the database file has, without its log, by the last mark; else 0."""
+        """A revision that the database file has even without its log, by the last mark; else 0."""
         last = self._last
         return last.floor if last and last.log == salts_of(self._database) else 0
 
     def write(self, store: str, epoch: str, revision: int) -> None:
-        """Write a committed revision that is not lower than the last one of this file.
+        """Write a newly committed revision into the next slot; revisions must not decrease.
 
         Raises:
             OSError: the mark cannot be written.
@@ -109,7 +110,7 @@ class MarkFile:
         self._last = mark
 
     def sync(self) -> None:
-        """Wait until all that was written is on disk; make the file again if it was deleted."""
+        """Wait until everything written is on disk; make the file again if it was deleted."""
         if self._file is None or self.is_synced or self._last is None:
             return
         with suppress(FileNotFoundError):
@@ -120,7 +121,7 @@ class MarkFile:
         self._replace(self._last)
 
     def begin(self, store: str, epoch: str, revision: int) -> None:
-        """Begin the mark of another history; it is on disk when this returns."""
+        """Replace the mark by one of another history; it is on disk when this returns."""
         self._last = None
         mark = self._following(store, epoch, revision, salts_of(self._database))
         self._replace(mark)
@@ -134,7 +135,7 @@ class MarkFile:
         self._file = self._log = None
 
     def _following(self, store: str, epoch: str, revision: int, log: str) -> Mark:
-        """Return the mark of a revision, with the floor that follows from the last mark."""
+        """Return the mark of a revision; its `floor` is computed from the last mark and the log."""
         last = self._last
         if log == NO_LOG:
             floor = revision
@@ -152,7 +153,7 @@ class MarkFile:
 
 
 def _open_whole(path: Path) -> int | None:
-    """Open a mark to write it in place; return None if it is missing, or has another form."""
+    """Open a mark file to overwrite its slots; None if it is missing or has no two slots."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:  # such as that of a pipe
@@ -168,7 +169,7 @@ def _slot_of(mark: Mark) -> bytes:
 
 
 def _mark_of(slot: bytes) -> Mark | None:
-    """Return the mark in a slot; None if it is damaged."""
+    """Decode the mark in a slot; return None if the slot is damaged."""
     try:
         record = json.loads(sealed.unseal(slot.decode().rstrip("\n") + "\n"))
         return Mark(

@@ -1,4 +1,4 @@
-"""Temporary directories that are deleted in the end, even if their process was killed."""
+"""Temporary directories that are deleted even if their process is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEW = 60.0  # seconds: a younger directory may not be locked yet
 
 @contextmanager
 def scratch(purpose: str) -> Iterator[Path]:
-    """Make an empty directory for a block, and delete the directories of killed processes.
+    """Make an empty temporary directory for the block; delete those of killed processes, too.
 
     A living process holds a lock on its directory; the kernel releases it when the process ends.
     """
@@ -46,10 +46,11 @@ def scratch(purpose: str) -> Iterator[Path]:
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """Delay signals that end the process: half a creation or deletion leaves a directory.
+    """Delay SIGTERM and SIGINT until the block has ended.
 
-    A mask is not enough: another thread may take the signal, and Python runs its handler here. The
-    death of a parent with several threads sends more than one.
+    They would leave a directory half made or half deleted. A signal mask is not enough: another
+    thread may take the signal, and Python runs its handler here. If a parent with several threads
+    dies, more than one signal comes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run on the main thread

@@ -1,6 +1,6 @@
-"""Parts of ours in the settings of other programs: merged into JSON and TOML files, and taken out.
+"""Settings for vikingd in JSON and TOML files of other programs: merged in and removed.
 
-All other settings stay, and a file that cannot be read as it is stays as it is.
+All other settings stay, and a file that cannot be read stays unchanged.
 """
 
 from __future__ import annotations
@@ -24,31 +24,35 @@ _MOST = 64 << 20  # bytes; programs keep their history in their settings
 
 
 class NotChanged(Exception):
-    """A file that cannot be changed; it is as it was. The message says why."""
+    """A file could not be changed, and is as it was. The message gives the reason."""
 
 
 class Part(Protocol):
-    """Settings of ours in a file. All functions raise ValueError for settings of a wrong form."""
+    """Some settings for vikingd in a file of another program.
+
+    All methods raise ValueError if the file's settings have a wrong form. `whole` is the content of
+    the file, parsed.
+    """
 
     def put(self, whole: Any) -> None:
-        """Set ours in the settings. Those that are ours already, in an older form, are replaced."""
+        """Write these settings into `whole`; an older form of them is replaced."""
 
     def take(self, whole: Any) -> None:
-        """Take ours out of the settings, and with them the lists and tables that are empty then."""
+        """Remove these settings from `whole`, and lists and tables that become empty thereby."""
 
     def is_in(self, whole: Any) -> bool:
-        """Return True if the settings have something of ours."""
+        """Return True if `whole` has any of these settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a whole file, which is checked and not written yet.
+    """A planned change of a file: checked, but not written yet.
 
     Attributes:
-        path: of the file; a link is resolved, so it stays a link.
-        before: the content; None if there is no file.
-        after: the content from now on; None removes the file.
-        keeps_copy: whether a copy of the old file is kept.
+        path: the path of the file, with links resolved, so that a link stays a link.
+        before: the present content; None if there is no file.
+        after: the new content; None removes the file.
+        keeps_copy: True to keep a copy of the old file.
     """
 
     path: Path
@@ -58,16 +62,14 @@ class Change:
 
     @property
     def is_needed(self) -> bool:
-        """True if the change is one."""
+        """True if the new content differs from the present one."""
         return self.before != self.after
 
     def make(self) -> Path | None:
-        """Write the file; return the copy of the old one, None if there is none.
-
-        A file keeps its permissions.
+        """Write the file and keep its permissions; return the path of its backup, if one was made.
 
         Raises:
-            NotChanged: it cannot be written, or was written by others meanwhile.
+            NotChanged: the file cannot be written, or another program has written it meanwhile.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,16 +103,16 @@ class Change:
 
 
 def with_parts(path: Path, parts: Sequence[Part]) -> Change:
-    """Return the change that merges parts into a file.
+    """Return the change that merges settings into a file; nothing is written.
 
     Raises:
-        NotChanged: the file cannot be read as it is: it is broken, or is JSON with comments.
+        NotChanged: the file cannot be parsed: it is damaged, or is JSON with comments.
     """
     return _change(path, parts, take=False)
 
 
 def without_parts(path: Path, parts: Sequence[Part]) -> Change:
-    """Return the change that takes parts out of a file, and removes it if nothing is left.
+    """Return the change that removes settings from a file, or the file if nothing else is in it.
 
     Raises:
         NotChanged: as `with_parts`.
@@ -119,13 +121,13 @@ def without_parts(path: Path, parts: Sequence[Part]) -> Change:
 
 
 def merged(path: Path, text: str, parts: Sequence[Part], *, take: bool = False) -> str:
-    """Return the text of a file with parts merged in; the same text if it has them.
+    """Return the text of a file with settings merged in; the same text if it has them already.
 
     Args:
-        path: of the file; its ending tells JSON from TOML.
-        text: of the file; "" if there is none.
-        parts: to merge.
-        take: whether they are taken out, in place of being merged in.
+        path: the path of the file; its ending tells JSON from TOML.
+        text: the present text of the file; "" if there is none.
+        parts: the settings.
+        take: remove the settings instead.
 
     Raises:
         NotChanged: as `with_parts`.
@@ -148,7 +150,7 @@ def merged(path: Path, text: str, parts: Sequence[Part], *, take: bool = False) 
 
 
 def text_with(path: Path, parts: Sequence[Part]) -> str:
-    """Return the text of a file with the name of this one that has the parts alone."""
+    """Return the text of a new file that has these settings only; `path` tells JSON from TOML."""
     ours, dump = _editable(path, "")
     for part in parts:
         part.put(ours)
@@ -156,31 +158,31 @@ def text_with(path: Path, parts: Sequence[Part]) -> str:
 
 
 def whole_file(path: Path, content: bytes | None, mark: bytes) -> Change:
-    """Return the change that writes or removes a file which is ours alone.
+    """Return the change that writes or removes a file that belongs to vikingd alone.
 
     Args:
-        path: of the file.
-        content: of the file from now on; None removes it.
-        mark: the bytes that a file of ours begins with.
+        path: the path of the file.
+        content: the new content; None removes the file.
+        mark: the bytes that each file of vikingd begins with.
 
     Raises:
-        NotChanged: there is a file that is not ours.
+        NotChanged: the present file begins otherwise, so that somebody else wrote it.
     """
     path = path.resolve()
-    before = _told(path)
+    before = _content_to_change(path)
     if before is not None and not before.startswith(mark):
         raise NotChanged(f"{path} was not changed, since vikingd did not write it: move it away")
     return Change(path, before, content, keeps_copy=False)
 
 
 def is_in(path: Path, part: Part) -> bool:
-    """Return True if a file has something of a part.
+    """Return True if a file has any of these settings.
 
     Raises:
         NotChanged: as `with_parts`.
     """
     path = path.resolve()
-    whole = _parsed(path, _text(path, _told(path)))
+    whole = _parsed(path, _text(path, _content_to_change(path)))
     try:
         return part.is_in(whole)
     except ValueError as error:
@@ -188,10 +190,10 @@ def is_in(path: Path, part: Part) -> bool:
 
 
 def table(value: Any, name: str) -> Any:
-    """Return a value that must be a table.
+    """Return the value if it is a table (a dict).
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is not; the message has `name`.
     """
     if not isinstance(value, dict):
         raise ValueError(f"{name or 'the file'} is no {'table' if name else 'object'}")
@@ -199,22 +201,22 @@ def table(value: Any, name: str) -> Any:
 
 
 class Entry:
-    """A part that is one entry in a table of the file, such as a server of MCP.
+    """A `Part` that is one table in a file, such as the entry of an MCP server.
 
-    Keys of the entry that it does not set stay, and so do those of a table in it.
+    Other keys in this table, and in tables inside it, stay as they are.
     """
 
     def __init__(self, place: Sequence[str], value: Mapping[str, Any]) -> None:
-        """Declare an entry.
+        """Declare the entry.
 
         Args:
-            place: the keys that lead to the entry; its own is the last.
-            value: what the entry has to have.
+            place: the keys that lead to the entry; the last one is its own.
+            value: the keys and values to set in the entry.
         """
         self._place, self._value = place, value
 
     def put(self, whole: Any) -> None:
-        """Set the entry; see `Part.put`."""
+        """Write the entry into `whole`; see `Part.put`."""
         own = table(whole, "")
         for key in self._place:
             own = table(own.setdefault(key, {}), key)
@@ -225,11 +227,11 @@ class Entry:
                 own[key] = value
 
     def take(self, whole: Any) -> None:
-        """Take the entry out; see `Part.take`."""
+        """Remove the entry from `whole`; see `Part.take`."""
         _take(table(whole, ""), self._place)
 
     def is_in(self, whole: Any) -> bool:
-        """Return True if the entry is there."""
+        """Return True if `whole` has the entry."""
         for key in self._place:
             if key not in table(whole, ""):
                 return False
@@ -247,7 +249,7 @@ def _take(whole: Any, place: Sequence[str]) -> None:
 
 def _change(path: Path, parts: Sequence[Part], *, take: bool) -> Change:
     path = path.resolve()
-    before = _told(path)
+    before = _content_to_change(path)
     text = _text(path, before)
     changed = merged(path, text, parts, take=take)
     if changed == text:
@@ -271,7 +273,11 @@ def _without(parts: Sequence[Part], whole: Any) -> Any:
 
 
 def _parsed(path: Path, text: str) -> Any:
-    """Return the settings in a text; a TOML file has the ending .toml."""
+    """Parse the text of a settings file: TOML if its path ends in .toml, else JSON.
+
+    Raises:
+        NotChanged: the text cannot be parsed.
+    """
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)
@@ -281,7 +287,10 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 def _editable(path: Path, text: str) -> tuple[Any, Callable[[Any], str]]:
-    """Return the settings in a form that can be changed, and the function that writes it."""
+    """Return (parsed settings that can be changed, function that converts them to text).
+
+    TOML keeps its comments and order.
+    """
     if path.suffix == ".toml":
         import tomlkit  # keeps comments and the order; it is an extra
         from tomlkit.exceptions import TOMLKitError
@@ -298,7 +307,11 @@ def _written_json(whole: Any) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; a repeated key would be lost."""
+    """Convert pairs of a JSON object to a dict.
+
+    Raises:
+        ValueError: a key occurs twice; one of the values would be lost.
+    """
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -307,12 +320,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return the content of a file; None if there is none."""
+    """Return the content of a file; None if it does not exist."""
     return read_regular(path, _MOST) if path.exists() else None
 
 
-def _told(path: Path) -> bytes | None:
-    """Return the same; a failure says the path."""
+def _content_to_change(path: Path) -> bytes | None:
+    """Return the content of a file, None if it does not exist; errors become NotChanged."""
     try:
         return _content(path)
     except OSError as error:
@@ -329,7 +342,7 @@ def _text(path: Path, content: bytes | None) -> str:
 
 
 def _copied(path: Path) -> Path:
-    """Copy a file to a backup in its directory, and return the path of the backup."""
+    """Copy a file to NAME.bak beside it, or NAME.bak2 and so on; return the path of the copy."""
     number, backup = 1, path.with_name(f"{path.name}.bak")
     while backup.exists():
         number += 1

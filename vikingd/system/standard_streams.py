@@ -1,4 +1,4 @@
-"""The standard streams of a process whose parent closed some of them, and its signal of that."""
+"""The standard streams of a process whose parent has closed some of them, and SIGHUP."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 
 
 def open_closed() -> None:
-    """Open those of stdin, stdout and stderr that are closed, on the null device.
+    """Open each of stdin, stdout and stderr that is closed, on the null device.
 
-    Otherwise the next file that is opened, such as the store, gets the number of a closed one, and
-    is written to by all that prints.
+    Otherwise the next file that is opened, such as the store, would get the descriptor number of a
+    standard stream, and printed text would be written into it.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -25,7 +25,7 @@ def open_closed() -> None:
 
 
 def say(line: str) -> None:
-    """Print a line at once; a process whose stdout nobody reads goes on without it."""
+    """Print a line and flush; if stdout is broken, send all further output to the null device."""
     try:
         print(line, flush=True)
     except OSError:
@@ -34,5 +34,5 @@ def say(line: str) -> None:
 
 
 def ends_by_hangup() -> bool:
-    """Return True if a closed terminal ends the process; under nohup its signal is ignored."""
+    """Return True if SIGHUP (a closed terminal) ends this process; False under nohup."""
     return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN

@@ -9,18 +9,18 @@ from pathlib import Path
 
 
 def cache_directory() -> Path:
-    """Return the directory of this program in the user's cache; it may not exist yet."""
+    """Return vikingd's directory in the user's cache. It may not exist yet."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "vikingd"
 
 
 def put(path: Path, content: bytes | bytearray) -> None:
-    """Write a file of the cache under another name first, so that none is ever read in part.
+    """Write a file of the cache atomically: readers find no file, or the complete one.
 
-    Only its owner may read it, and a directory that is made for it.
+    Only the owner may read the file and new directories.
 
     Raises:
-        OSError: it can't be written; what was written is gone.
+        OSError: it can't be written; nothing is left of it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600

@@ -1,7 +1,7 @@
-"""The places of a user's own daemon: socket, store, log and configuration.
+"""The paths of a user's own daemon: socket, store, log and configuration.
 
 The directories are those of the XDG Base Directory Specification. It says that a variable with a
-relative path is ignored. Programs that must start fast import this module; it imports little.
+relative path is ignored. Programs that must start fast import this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def user_socket() -> str:
     """Return the path of the socket of this user's daemon. Neither it nor its directory need exist.
 
     It is `$XDG_RUNTIME_DIR/vikingd/socket`. Cron and agents often start programs without the
-    variable: then `/run/user/UID` counts if it exists. Without a runtime directory it is
+    variable: then `/run/user/UID` is used if it exists. Without a runtime directory it is
     `~/.cache/vikingd/run/socket`.
 
     Raises:
@@ -37,7 +37,7 @@ def user_socket() -> str:
 
 
 def make_socket_directory() -> str:
-    """Make the directory of `user_socket` for this user alone, and return its path.
+    """Make the directory of `user_socket`, with access for this user alone; return its path.
 
     Raises:
         ValueError: as `user_socket`.
@@ -86,7 +86,11 @@ def user_config() -> str:
 
 
 def _socket_directory() -> str:
-    """Return the directory of the socket. If it exists, it is this user's alone."""
+    """Return the directory of the socket, which may not exist.
+
+    Raises:
+        ValueError: it exists, and another user owns it or has access.
+    """
     named = os.environ.get("XDG_RUNTIME_DIR", "")
     if named.startswith("/") and os.path.isdir(named):
         _check_owner(named, "unset XDG_RUNTIME_DIR, or set it to a directory of your own")
@@ -101,9 +105,12 @@ def _socket_directory() -> str:
 
 
 def _check_own(directory: str) -> None:
-    """Refuse a directory in which another user could have put a socket.
+    """Raise ValueError unless a directory belongs to this user alone.
 
-    Who listens there reads all that a client sends.
+    Another user could put a socket there, and would read everything that a client sends.
+
+    Raises:
+        ValueError: it is a link or a file, or another user owns it or has access.
     """
     way_out = "remove it, or set XDG_RUNTIME_DIR to a directory of your own"
     mode = os.lstat(directory).st_mode
@@ -136,7 +143,7 @@ def _is_own(directory: str) -> bool:
 
 
 def _below(variable: str, otherwise: str) -> str:
-    """Return this program's directory below that of a variable, else below the home directory."""
+    """Return vikingd's directory below $VARIABLE, or below `otherwise` in the home directory."""
     named = os.environ.get(variable, "")
     if not named.startswith("/"):
         named = os.path.join(_home(variable), otherwise)

@@ -1,7 +1,7 @@
 """The metrics of a daemon since its start, for Prometheus and for Stats.
 
 Each daemon has its own object, without a global registry. A new RPC, status code, method or stage
-needs no declaration: it exists from its first record on.
+needs no declaration: it appears with its first value.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RESULTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000
 
 
 class DescriberFigures(NamedTuple):
-    """The figures of the describer of one engine: contexts, and tokens since the start."""
+    """Counts of descriptions in one engine: contexts by state, and tokens since the start."""
 
     waiting: int
     described: int
@@ -46,15 +46,16 @@ class DescriberFigures(NamedTuple):
 
 
 class _Distribution:
-    """Values in buckets, each from above the bound before it up to its own, included.
+    """A histogram: the number of values in each bucket, and their sum.
 
-    Each find observes seven values. The histogram of prometheus_client takes four times as long.
+    A bucket holds the values above the previous bound and up to its own, included. Each find
+    records seven values; the histogram of prometheus_client takes four times as long.
     """
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds  # the upper ones of all buckets but the last, which is open
+        self.bounds = bounds  # upper bounds; the last bucket has none
         self.counts = [0] * (len(bounds) + 1)  # values in each bucket
         self.total = 0.0  # of all values
 
@@ -69,7 +70,7 @@ class _Distribution:
 
 
 class _Counters(dict[tuple[str, ...], int]):
-    """Counts by the values of labels."""
+    """A Prometheus counter with labels: a count for each combination of label values."""
 
     def __init__(self, name: str, about: str, *labels: str) -> None:
         self._shown = (name, about, labels)
@@ -90,7 +91,7 @@ class _Counters(dict[tuple[str, ...], int]):
 
 
 class _Histograms(dict[tuple[str, ...], _Distribution]):
-    """Distributions by the values of labels."""
+    """A Prometheus histogram with labels: one for each combination of label values."""
 
     def __init__(self, name: str, about: str, bounds: tuple[float, ...], *labels: str) -> None:
         self._shown = (name, about, labels)
@@ -116,9 +117,9 @@ class _Histograms(dict[tuple[str, ...], _Distribution]):
 
 
 class Metrics(Collector):
-    """The figures, safe for several threads.
+    """All metrics of a daemon; safe for several threads.
 
-    `spans` takes the finished stages of each answer too, if tracing is on.
+    `spans`, if given, is called with the finished stages of each call, for tracing.
     """
 
     def __init__(self, spans: Callable[[Sequence[Stage]], None] | None = None) -> None:
@@ -178,13 +179,13 @@ class Metrics(Collector):
     # Recording
 
     def called(self, rpc: str, code: str, seconds: float) -> None:
-        """Record a call that ended with a status code."""
+        """Record the end of a call: its status code and its seconds."""
         with self._lock:
             self._calls[rpc, code] += 1
             self._call_seconds[rpc,].observe(seconds)
 
     def took(self, rpc: str, stages: Sequence[Stage]) -> None:
-        """Record the finished stages of the call of this task."""
+        """Record the seconds of each finished stage of a call, and pass the stages to tracing."""
         with self._lock:
             if (rpc,) not in self._results:
                 for figures in (self._empty, self._degraded, self._results, self._top_score):
@@ -197,7 +198,7 @@ class Metrics(Collector):
     def answered(
         self, rpc: str, method: str, results: int, top_score: float, *, degraded: bool
     ) -> None:
-        """Record an answer; `top_score` counts if there are results."""
+        """Record an answer: its number of results and its best score, if there are results."""
         with self._lock:
             of_rpc = (rpc,)
             self._answers[rpc, method] += 1
@@ -208,7 +209,7 @@ class Metrics(Collector):
                 self._top_score[of_rpc].observe(top_score)
 
     def planned(self, source: str) -> None:
-        """Record a plan by its source: MODEL, RULES or NONE."""
+        """Count a plan of a search by who made it: MODEL, RULES or NONE."""
         with self._lock:
             self._plans[source,] += 1
 
@@ -218,13 +219,13 @@ class Metrics(Collector):
             self._reranks[status,] += 1
 
     def model_called(self, role: str, name: str, outcome: str, seconds: float) -> None:
-        """Record a call of a planner or reranker by its outcome: DONE or FAILED."""
+        """Record a call of a model by its role, name and outcome: DONE or FAILED."""
         with self._lock:
             self._model_calls[role, name, outcome] += 1
             self._model_seconds[role, name].observe(seconds)
 
     def embedded(self, seconds: float) -> None:
-        """Record the seconds of a query at the embedder, which answered or failed."""
+        """Record how many seconds the embedder took for a query, failed ones included."""
         with self._lock:
             self._query_embedding[()].observe(seconds)
 
@@ -236,14 +237,14 @@ class Metrics(Collector):
     def follow(
         self, backlog: Callable[[], int], query_cache: Callable[[], tuple[int, int]]
     ) -> Callable[[], None]:
-        """Include an engine in the sums of waiting texts and of the query cache.
+        """Add an engine to the totals of waiting texts and of the cache of query vectors.
 
         Args:
             backlog: returns the number of texts that wait for a vector.
-            query_cache: returns (hits, misses) of the query cache.
+            query_cache: returns (hits, misses) of the cache of query vectors.
 
         Returns:
-            A function to call when the engine closes.
+            A function to call when the engine closes; its hits and misses stay in the totals.
         """
         with self._lock:
             self._engines[backlog] = query_cache
@@ -257,7 +258,7 @@ class Metrics(Collector):
         return end
 
     def follow_describer(self, figures: Callable[[], DescriberFigures]) -> Callable[[], None]:
-        """Include the describer of an engine in the sums; return a function to call at its end."""
+        """Add an engine's describer to the totals; return a function to call when it closes."""
         with self._lock:
             self._describers.add(figures)
 
@@ -281,7 +282,7 @@ class Metrics(Collector):
             self._closed += 1
 
     def follow_queues(self, queues: Callable[[], dict[str, tuple[int, int]]]) -> None:
-        """Show (waiting calls, refused calls) of each queue by name."""
+        """Set the function that returns (waiting calls, refused calls) of each queue by name."""
         self._queues = queues
 
     # Reading
@@ -332,8 +333,8 @@ class Metrics(Collector):
         """Serve the metrics to Prometheus over HTTP; port 0 takes a free one.
 
         Args:
-            host: IP address.
-            port: port.
+            host: the IP address to listen on.
+            port: the port.
             token: the token that each request must have; "": none, and only this machine may ask.
 
         Raises:
@@ -351,7 +352,7 @@ class Metrics(Collector):
 
 
 def _of_describers(total: DescriberFigures) -> Iterator[Metric]:
-    """Yield the metrics of the describers of all engines."""
+    """Yield the Prometheus metrics of descriptions, from the totals of all engines."""
     yield GaugeMetricFamily(
         "vikingd_describer_backlog", "Contexts that wait for their description.", total.waiting
     )
@@ -367,7 +368,7 @@ def _of_describers(total: DescriberFigures) -> Iterator[Metric]:
 
 
 def _waiting(backlogs: Sequence[Callable[[], int]]) -> int:
-    """Return the number of texts that wait for vectors; a closed engine counts as 0."""
+    """Return the number of texts that wait for a vector; a closed engine counts as 0."""
     total = 0
     for backlog in backlogs:
         with suppress(VikingError):

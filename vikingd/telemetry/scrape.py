@@ -1,4 +1,4 @@
-"""The HTTP endpoint of the metrics and the health, for this machine or by a token."""
+"""An HTTP endpoint for metrics and health, for this machine alone or with a token."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SHORTEST_TOKEN = 16  # characters
 
 
 class Endpoint:
-    """Answers GET /metrics and GET /healthz until it is closed.
+    """An HTTP server that answers GET /metrics and GET /healthz until it is closed.
 
     With a token, each request must have it (Authorization: Bearer TOKEN). Without one, the Host
     header must name the loopback interface, which stops DNS rebinding by web pages.
 
     Attributes:
-        healthy: tells whether the daemon serves; called from the thread of the endpoint.
+        healthy: returns True if the daemon serves; called from the server's thread.
 
     Raises:
         OSError: the port is taken.
@@ -53,7 +53,7 @@ class Endpoint:
         self._thread.start()
 
     def close(self) -> None:
-        """Release the port and cancel running exchanges."""
+        """Stop the server, release the port and cancel running requests."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -116,10 +116,10 @@ class Endpoint:
 
 
 def token_of(variable: str) -> str:
-    """Return the token in an environment variable.
+    """Return the token that an environment variable holds.
 
     Raises:
-        ValueError: the variable is not set, or its value is no token.
+        ValueError: the variable is not set, or its value is not a valid token.
     """
     token = os.environ.get(variable, "").strip()
     if not re.fullmatch(r"[!-~]+", token) or len(token) < _SHORTEST_TOKEN:
@@ -131,6 +131,6 @@ def token_of(variable: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether a Host header names this machine by its loopback interface."""
+    """Return True if a Host header names the loopback interface, such as localhost:9716."""
     name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
     return Address(name.lower()).is_local

@@ -38,10 +38,11 @@ _FAULTS = {  # errors of the server, by the semantic conventions
 
 
 class Tracing:
-    """Makes spans and exports them on a thread of its own.
+    """Creates OpenTelemetry spans, and exports them on a thread of its own.
 
     Raises:
-        ValueError: a variable has a wrong value, or names an exporter that is not installed.
+        ValueError: an OTEL_* variable has a wrong value, or names an exporter that is not
+            installed.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class Tracing:
         )
 
     def traced(self, method: str, call: Call) -> Call:
-        """Return a method (/package.Service/Method) that runs in a span of its caller's trace."""
+        """Wrap a method (/package.Service/Method): each call is a span of its caller's trace."""
         name = method.removeprefix("/")
         service, _, rpc = name.partition("/")
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": rpc}
@@ -87,7 +88,7 @@ class Tracing:
         return spanned
 
     def record(self, stages: Iterable[Stage]) -> None:
-        """Record the finished stages of the current task's call."""
+        """Add the finished stages of the current call as spans below the call's span."""
         if not trace.get_current_span().is_recording():
             return
         zero = time.time_ns() - time.perf_counter_ns()
@@ -96,7 +97,7 @@ class Tracing:
             span.end(zero + int(ended * 1e9))
 
     def close(self, seconds: float) -> None:
-        """Export the waiting spans; after so many seconds the rest is lost."""
+        """Export the spans that wait, for at most so many seconds; the rest is lost."""
         # The provider itself would wait for half a minute, so nobody joins this thread.
         flush = threading.Thread(target=self._provider.shutdown, daemon=True)
         flush.start()
@@ -104,7 +105,11 @@ class Tracing:
 
 
 def _exporters() -> Iterator[SpanExporter]:
-    """Yield the exporters that OTEL_TRACES_EXPORTER names."""
+    """Yield the exporters that OTEL_TRACES_EXPORTER names; OTLP if it is not set.
+
+    Raises:
+        ValueError: an exporter is not installed.
+    """
     protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or protocol
     otlp = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"

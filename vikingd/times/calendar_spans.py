@@ -1,7 +1,7 @@
-"""Calendar arithmetic for phrases of time: whole units, rolling spans, the nearest date.
+"""Calendar arithmetic for phrases of time: weeks and months, spans from today, nearest dates.
 
-A span is its first and its last day. Weeks begin on Monday.
-A day outside the calendar is a ValueError or an OverflowError.
+A span is its first and its last day. Weeks begin on Monday. A day outside the calendar is a
+ValueError or an OverflowError.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ _SEASON_MONTHS = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
 
 
 def one(day: date) -> Days:
-    """Return the span of a single day."""
+    """Return the span of one day: (day, day)."""
     return day, day
 
 
 def shifted(day: date, unit: str, count: int) -> date:
-    """Return the day a number of units later; the 31st becomes the last of a shorter month."""
+    """Return the day `count` units later; Jan 31 plus a month is the last day of February.
+
+    `unit` is day, week, month, quarter or year. A negative count gives an earlier day.
+    """
     if unit in ("day", "week"):
         return day + timedelta(days=count * (7 if unit == "week" else 1))
     months = day.year * 12 + day.month - 1 + count * {"month": 1, "quarter": 3, "year": 12}[unit]
@@ -32,7 +35,10 @@ def shifted(day: date, unit: str, count: int) -> date:
 
 
 def whole(unit: str, day: date) -> Days:
-    """Return the calendar unit that holds the day."""
+    """Return the first and last day of the week, weekend, month, quarter or year around a day.
+
+    The weekend is that of the day's week.
+    """
     if unit == "day":
         return one(day)
     if unit == "week":
@@ -50,73 +56,83 @@ def whole(unit: str, day: date) -> Days:
 
 
 def month_of(year: int, month: int) -> Days:
-    """Return a month of a year."""
+    """Return the first and last day of a month."""
     return whole("month", date(year, month, 1))
 
 
 def third_of(month: Days, third: int) -> Days:
-    """Return the first or second ten days of a month, or the rest: 0, 1, 2."""
+    """Return the first ten days of a month (`third` 0), the next ten (1) or the rest (2)."""
     first = month[0].replace(day=1 + 10 * third)
     return first, month[1] if third == 2 else first.replace(day=10 * third + 10)
 
 
 def season_of(year: int, season: str) -> Days:
-    """Return the three months of a northern season; a winter begins in December of its year."""
+    """Return the three months of a northern season; a winter begins in December of `year`."""
     first = date(year, _SEASON_MONTHS[season], 1)
     return first, shifted(first, "quarter", 1) - _DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The calendar of a sentence: its now, and the side of now that it speaks of."""
+    """The calendar in which a sentence is read: the present time, and past or future.
+
+    With `ahead`, the sentence is about the future, and "on Monday" is the next one.
+    """
 
     now: datetime
     ahead: bool  # The sentence speaks of what is to come.
 
     @property
     def today(self) -> date:
-        """Return the day of now, in the time zone of now."""
+        """The present day, in the time zone of `now`."""
         return self.now.date()
 
     def at(self, unit: str, count: int) -> Days:
-        """Return the calendar unit a number of units later than the present one."""
+        """Return a whole calendar unit, `count` units after the present one; -1 is last week."""
         day = shifted(self.today, "week" if unit == "weekend" else unit, count)
         return whole(unit, day)
 
     def hours(self, hours: float) -> date:
-        """Return the day a number of hours later."""
+        """Return the day `hours` hours from now; a negative number goes back."""
         return (self.now + timedelta(hours=hours)).date()
 
     def rolling(self, unit: str, count: int) -> Days:
-        """Return the units that end today, or, of a positive number, those that begin tomorrow."""
+        """Return the last `count` units up to today (count < 0), or the next ones from tomorrow.
+
+        ("day", -7) is today and the six days before it.
+        """
         edge = shifted(self.today, unit, count)
         return (self.today + _DAY, edge) if count > 0 else (edge + _DAY, self.today)
 
     def since(self, days: Days) -> Days:
-        """Return the time from the first of the days to today."""
+        """Return the span from the first of these days to today."""
         return days[0], max(days[0], self.today)
 
     def weekday(self, weekday: int, weeks: int) -> Days:
-        """Return the day of a calendar week that lies a number of weeks later."""
+        """Return a day (0 is Monday) of the calendar week `weeks` weeks after this one."""
         return one(self.at("week", weeks)[0] + timedelta(days=weekday))
 
     def last_weekday(self, weekday: int) -> Days:
-        """Return the latest such day before today."""
+        """Return the latest day before today with this weekday; 0 is Monday."""
         return one(self.today - timedelta(days=(self.today.weekday() - weekday - 1) % 7 + 1))
 
     def near_weekday(self, weekday: int) -> Days:
-        """Return the nearest such day on the side of the sentence."""
+        """Return the nearest day with this weekday: in the past, or with `ahead` from today on."""
         if not self.ahead:
             return self.last_weekday(weekday)
         return one(self.today + timedelta(days=(weekday - self.today.weekday()) % 7))
 
     def near_year(self, first: tuple[int, int], last: tuple[int, int]) -> int:
-        """Return the year of the nearest span between two dates, each a month and a day."""
+        """Return the year in which a yearly span is nearest, in the past or with `ahead` in future.
+
+        Args:
+            first, last: the first and last day of the span, each as (month, day).
+        """
         today = self.today.month, self.today.day
         return self.today.year + (last < today if self.ahead else -(first > today))
 
     def date(self, month: int, day: int, year: int | None = None) -> Days:
-        """Return a date, without a year the nearest."""
+        """Return the span of one date; without a year, that of the nearest one."""
         if not year:
             year = self.near_year((month, day), (month, day))
             while (month, day) == _LEAP_DAY and not isleap(year):
@@ -124,11 +140,14 @@ class Calendar:
         return one(date(year, month, day))
 
     def month(self, month: int, year: int | None = None) -> Days:
-        """Return a month, without a year the nearest that has begun or, ahead, has not ended."""
+        """Return a month; without a year, the latest that has begun.
+
+        With `ahead`, it is the next that has not ended.
+        """
         return month_of(year or self.near_year((month, 1), (month, 31)), month)
 
     def day_of_month(self, day: int) -> Days:
-        """Return the nearest day with this number."""
+        """Return the nearest day with this number in its month, such as "the 5th"."""
         first = self.today.replace(day=1)
         if self.ahead and day < self.today.day:
             first = shifted(first, "month", 1)
@@ -137,18 +156,18 @@ class Calendar:
         return one(first.replace(day=day))
 
     def quarter(self, quarter: int, year: int | None = None) -> Days:
-        """Return a quarter, without a year the nearest."""
+        """Return a quarter (1 to 4); without a year, that of the nearest one."""
         month = 3 * quarter - 2
         year = year or self.near_year((month, 1), (month + 2, 31))
         return whole("quarter", date(year, month, 1))
 
     def half(self, half: int, year: int | None = None) -> Days:
-        """Return a half of a year."""
+        """Return the first or second half (1 or 2) of a year; without a year, the nearest one."""
         year = year or self.near_year((6 * half - 5, 1), (6 * half, 31))
         return date(year, 6 * half - 5, 1), month_of(year, 6 * half)[1]
 
     def season(self, season: str, count: int) -> Days:
-        """Return the latest season that is over (-1), the one of this year (0), the next (1)."""
+        """Return a season: the last one that is over (-1), this year's (0), or the next (1)."""
         years = range(self.today.year - 2, self.today.year + 3)
         seasons = [season_of(year, season) for year in years]
         if count < 0:

@@ -1,6 +1,7 @@
-"""Rules for Chinese phrases of time, over folded text in simplified characters.
+"""Rules for Chinese phrases of time, over normalised text in simplified characters.
 
-A rule is a pattern and the meaning of its match in a calendar. The longest match at a place counts.
+A rule is a pattern and a function that returns the days of a match. The longest match at a place
+counts.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _SUN = r"(?<!年)(?<![农阴]历)"  # neither of an era nor of the lunar calenda
 
 
 def number(text: str) -> int:
-    """Return a number in digits or in Chinese characters, or digit by digit."""
+    """Return the value of a number such as 12, 十二, 二零二六 or 一百二十."""
     if text.isascii():
         return int(text)
     if not set(text) & set("十百"):
@@ -73,12 +74,12 @@ def number(text: str) -> int:
 
 
 def _side(text: str) -> int:
-    """Return the number of units that 上, 上上, 下 or 这 stands for."""
+    """Return the number of units in a word: 上 is -1 (last), 上上 is -2, 下 is 1, 这 is 0."""
     return text.count("下") - text.count("上")
 
 
 def _counted(match: Match) -> tuple[str, int]:
-    """Return the unit of a match and the number of such units."""
+    """Return (unit, number of units) of a match, such as ("week", 3) for 三个星期."""
     unit, words = _UNITS[match["unit"].removeprefix("个")], match["n"]
     if words == "半":
         return {"year": ("month", 6), "month": ("day", 15)}.get(unit, (unit, 1))
@@ -96,13 +97,13 @@ def _moved(match: Match, calendar: Calendar, sign: int) -> Days:
 
 
 def _days_before(calendar: Calendar) -> Days:
-    """Return the days that "a few days ago" stands for."""
+    """Return the span that "a few days ago" means: the seven days before today."""
     return shifted(calendar.today, "day", -_FEW), shifted(calendar.today, "day", -1)
 
 
 def _ago(match: Match, calendar: Calendar) -> Days | None:
     if match["unit"] == "年" and re.fullmatch(r"(?:19|20)\d\d", match["n"]):
-        return None  # Before a year.
+        return None  # 2019年前 is the time before that year.
     if match["exact"]:
         unit, count = _counted(match)
         return one(shifted(calendar.today, unit, -count))

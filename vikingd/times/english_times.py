@@ -1,7 +1,7 @@
 """Rules for English phrases of time.
 
-A rule is a pattern over folded text and the meaning of its match in a calendar.
-The longest match at a place counts.
+A rule is a pattern over normalised text and a function that returns the days of a match. The
+longest match at a place counts.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _moved(match: Match, calendar: Calendar, sign: int) -> Days | None:
 
 
 def _counted(match: Match) -> tuple[str, int]:
-    """Return the unit of a match and the number of such units."""
+    """Return (unit, number of units) of a match, such as ("week", 4) for "two fortnights"."""
     words = match.groupdict().get("n") or "a"
     count = int(words) if words.isdigit() else _NUMBERS[words]
     return ("week", 2 * count) if match["unit"] == "fortnight" else (match["unit"], count)
@@ -188,7 +188,10 @@ def _month(match: Match, calendar: Calendar) -> Days | None:
 def _sided_year(
     calendar: Calendar, side: str, first: tuple[int, int], last: tuple[int, int]
 ) -> int:
-    """Return the year of the last, this or next span between two dates; the present one is this."""
+    """Return the year of the last, this or next occurrence of a yearly span.
+
+    If today is in the span, this year's is "this". `first` and `last` are (month, day).
+    """
     today = calendar.today.month, calendar.today.day
     if _SIDES[side] < 0:
         return calendar.today.year - (last >= today)

@@ -1,8 +1,8 @@
-"""Phrases of time in a question, and the days that they mean.
+"""Phrases of time in a question, such as "last week", and the days that they mean.
 
-A phrase counts where it stands as time. A title in quotes, a name in capitals, a habit ("every
-Tuesday"), a quantity ("three days by car") and a word such as "recently" name no day. Of several
-sentences those that ask count alone.
+These phrases are ignored: a title in quotes, a name in capitals, a habit ("every Tuesday"), a
+quantity ("three days by car") and a word such as "recently". If some sentences ask, only their
+phrases count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A phrase of time in a text and the days that it means, from the first to the last."""
+    """A phrase of time in a text: its place and words, and the first and last day it means."""
 
     start: int  # in characters of the text
     end: int
@@ -36,7 +36,7 @@ _TITLES = lazy(
     r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
 )
 _LINE_END = lazy(r"\n\s*")
-# A statement about what was said asks with the question after it.
+# A sentence such as "you told me about it" belongs to the question after it.
 _ASKS = lazy(
     r"[?？]\W*$|[吗呢]\W*$"
     r"|\b(?:i|you|we) (?:mentioned|told|said|asked|discussed|noted|wrote|talked)\b|提到过|说过"
@@ -56,7 +56,7 @@ _BETWEEN = lazy(r"\bbetween $")
 _SINCE = lazy(r"\bsince $")
 _TO = lazy(r"(?:\s*(?:to|until|till|through|[-–—~到至])\s*)$")
 _AND = lazy(r"\s+and\s+$")
-# A time before or after a day is open, and a birthday comes every year.
+# A time before or after a day has no end, and a birthday comes every year.
 _APART_BEFORE = lazy(
     r"(?:\b(?:(?:days?|weeks?|months?) from|before|after|prior to|earlier than|later than"
     r"|born (?:on|in)|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
@@ -75,12 +75,12 @@ _INBORN = lazy(r"性|免疫|获得|养成|形成")
 
 
 _MONTHS = 12
-_NEAR = 64  # characters around a phrase that tell how it stands
+_NEAR = 64  # characters around a phrase that are read to classify it
 _WEEKENDS = ("weekend", "周末")
 
 
 def _slashed(match: re.Match[str], calendar: Calendar) -> Days | None:
-    """Return the day of two numbers, such as 26/11/2026; None if each may be the month."""
+    """Return the day of numbers such as 26/11/2026; None if both may be the month, as in 5/6."""
     month, day = sorted((int(match["one"]), int(match["two"])))
     if month != day <= _MONTHS:
         return None
@@ -121,7 +121,7 @@ _NUMERIC = tuple(
         (r"\b(?:on|since|by|until) (?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>)(?!\d)", _date),
     )
 )
-# The rules take some 0.2 ms. Most questions have none of these, and are known to name no day.
+# The rules take 0.2 ms. A question without these cues names no day, so they are not tried.
 _CUE = lazy(rf"(?<![\da-z_])\d|\b(?:{'|'.join(english_times.CUES)})\b|{chinese_times.CUE}")
 _TOKENS = lazy(r"\w+")
 _RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
@@ -130,11 +130,13 @@ _RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
 def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[Span, ...]:
     """Return the phrases of time in a question, in the order of the text.
 
-    A date without a year, and a weekday alone, is the nearest one in the past, or to come where the
-    sentence speaks of what is to come. A phrase outside the calendar is left out.
+    A date without a year, or a weekday alone, means the nearest one in the past, or in the future
+    if the sentence is about the future. A phrase outside the calendar is left out.
 
     Args:
-        ahead: the text speaks of what is to come; None: its words decide.
+        question: the text.
+        now: the present time, with its time zone.
+        ahead: True if the text is about the future; None: its words decide.
     """
     plain = normalized(question).casefold()
     if plain.isascii():  # a look at its words is quicker than the pattern
@@ -154,7 +156,7 @@ def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[S
 
 
 class _Sentence:
-    """A sentence of a question, as it is written and folded, and what is common to its phrases."""
+    """A sentence of a question, as written and in normal form, with what all its phrases need."""
 
     def __init__(
         self, start: int, written: str, folded: str, cased: bool, ahead: bool | None
@@ -170,21 +172,24 @@ class _Sentence:
         self.inborn = "先天" in folded
 
     def before(self, place: int) -> str:
-        """Return the folded characters before an index, as many as can belong to a phrase."""
+        """Return the normalised text just before an index, at most _NEAR characters."""
         return self.folded[max(0, place - _NEAR) : place]
 
     def after(self, place: int) -> str:
-        """Return the folded characters from an index on, as many as can belong to a phrase."""
+        """Return the normalised text from an index on, at most _NEAR characters."""
         return self.folded[place : place + _NEAR]
 
     def span(self, start: int, end: int, days: Days) -> Span:
-        """Return the span of a phrase at a place of the sentence."""
+        """Return the Span of a phrase, given its place in the sentence."""
         words = self.written[start:end]
         return Span(self.start + start, self.start + end, days[0], days[1], words)
 
 
 def _folded(text: str) -> str:
-    """Return the text in lower case and simplified characters, as long as it is, without titles."""
+    """Return a text in lower case and simplified Chinese, of the same length.
+
+    Characters of titles in quotes become NUL, so that no phrase matches there.
+    """
     folded = "".join(map(_same_length, text))
     folded = simplified(folded).replace("’", "'")
     return _TITLES.sub(lambda match: "\0" * len(match[0]), folded)
@@ -196,8 +201,8 @@ def _same_length(character: str) -> str:
 
 
 def _asking(question: str, folded: str) -> list[tuple[int, int]]:
-    """Return the places of the sentences that ask; of all sentences if none does."""
-    written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals tell ends.
+    """Return (start, end) of the sentences that ask something; of all sentences if none does."""
+    written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals show ends.
     lines = (found.end() for found in _LINE_END.finditer(folded))
     places = list(pairwise(sorted({0, *lines, *sentence_ends(written)})))
     asking = [(start, end) for start, end in places if _ASKS.search(folded[start:end])]
@@ -205,7 +210,10 @@ def _asking(question: str, folded: str) -> list[tuple[int, int]]:
 
 
 def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
-    """Yield the phrases of a sentence: the longest at each place, without a preposition before."""
+    """Yield the phrases of a sentence, the longest match at each place.
+
+    A preposition at the beginning, such as "since", is not a part of the phrase.
+    """
     calendar = Calendar(now, sentence.ahead)
     matches = [
         (match.start(), -match.end(), order, match)
@@ -222,7 +230,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
             continue
         try:
             days = _RULES[order][1](match, calendar)
-        except (LookupError, ValueError, OverflowError):  # an hour of a day, other digits
+        except (LookupError, ValueError, OverflowError):  # no such day or unit, other digits
             continue
         if days and days[0] <= days[1]:
             lead = _LEADS.match(match[0])
@@ -230,7 +238,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
 
 
 def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a phrase looks like a part of a name, by its capitals and neighbours."""
+    """Return True if a match is probably part of a name: "Black Friday", "v2024-05"."""
     before, after = sentence.before(match.start()), sentence.after(match.end())
     if not match[0][0].isascii():
         return match[0] == "后天" and (sentence.inborn or bool(_INBORN.match(after)))
@@ -251,7 +259,10 @@ def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
 
 
 def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a weekday alone stands as time: "on Monday", "Monday night", at the end."""
+    """Return True if a weekday without other words is a time, as in "on Monday" or "Monday night".
+
+    It may be a name, as in "a girl called Wednesday".
+    """
     before, after = sentence.before(match.start()), sentence.after(match.end())
     written = sentence.written[match.end() : match.end() + _NEAR]
     capital_next = sentence.cased and bool(_CAPITAL_NEXT.match(written))
@@ -271,7 +282,7 @@ def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
 
 
 def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a phrase stands for a time that comes again."""
+    """Return True if a match is a repeated time, as in "every Tuesday"."""
     if _REPEATED.search(sentence.before(match.start())):
         return True
     groups = match.groupdict()
@@ -280,14 +291,17 @@ def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
 
 
 def _is_apart(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if a question asks for a time before or after a phrase, or for a birthday."""
+    """Return True if the question asks for another time than this one: "two days before Monday".
+
+    A birthday is one, too, because it comes every year.
+    """
     lead = _LEADS.match(match[0]) or _IN.match(match[0])
     before = sentence.before(match.start()) + (lead[0] if lead else "")
     return bool(_APART_BEFORE.search(before) or _APART_AFTER.match(sentence.after(match.end())))
 
 
 def _joined(sentence: _Sentence, phrases: list[Span], today: date) -> list[Span]:
-    """Return the phrases with those that bound a range as one: from, to, between, since."""
+    """Join phrases that bound a range ("from May to July"), and extend "since May" to today."""
     joined: list[Span] = []
     for phrase in phrases:
         if joined and (whole := _range(sentence, joined[-1], phrase)):
@@ -304,7 +318,7 @@ def _joined(sentence: _Sentence, phrases: list[Span], today: date) -> list[Span]
 
 
 def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
-    """Return the range from one phrase to another, or None if they are apart."""
+    """Return the span of two phrases that are joined by "to" or "between ... and", else None."""
     start, end = first.start - sentence.start, last.end - sentence.start
     gap = sentence.folded[first.end - sentence.start : last.start - sentence.start]
     between = _AND.match(gap) and _BETWEEN.search(sentence.before(start))
@@ -313,9 +327,9 @@ def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
     since, until = first.first, last.last
     try:
         if until < since <= until + timedelta(days=7):
-            until += timedelta(days=7)  # From a weekday to one of the week after.
+            until += timedelta(days=7)  # From Friday to Monday.
         elif until < since <= shifted(until, "year", 1):
-            since = shifted(since, "year", -1)  # From a month to one of the year after.
-    except (LookupError, ValueError, OverflowError):  # an hour of a day, other digits
+            since = shifted(since, "year", -1)  # From November to February.
+    except (LookupError, ValueError, OverflowError):  # no such day or unit, other digits
         return None
     return sentence.span(start, end, (since, until)) if until >= since else None

@@ -1,1 +1,1 @@
-"""The lexicon: the terms of texts, their hashes and their postings."""
+"""The lexicon: it divides texts into terms, hashes the terms, and keeps their postings."""

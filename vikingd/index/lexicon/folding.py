@@ -1,8 +1,8 @@
-"""The forms of words: invisible characters, accents, digits and numbers, clusters.
+"""Normal forms of words: invisible characters, accents, digits and numbers, clusters.
 
-A word is letters with their marks. Its folded form has no accents and no optional marks: cafe for
-café, and the letters alone of Hebrew and Arabic words. Marks that make other letters stay: й, the
-vowel signs of India, the tones of Thai.
+The folded form of a word has no accents and no optional marks: cafe for café, and the letters alone
+of Hebrew and Arabic words. Marks that make other letters stay: й, the vowel signs of India, the
+tones of Thai.
 
 Thai, Lao, Khmer and Burmese write words without spaces. Their texts are divided into clusters: a
 consonant with its vowels, marks and, in Burmese, the final consonant. Tibetan ends each syllable
@@ -18,7 +18,7 @@ from functools import cache
 from vikingd.domain.hidden import WITHIN_WORDS
 from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, characters, lazy, marks, normalized
 
-# Between two groups of digits: these are spaces that no line ends at.
+# Non-breaking and narrow spaces, which separate the groups of digits of a number.
 _SPACES_OF_NUMBERS = "\xa0\u2007\u2009\u202f"
 _GROUP_SPACE = lazy(rf"(?<=\d)[{_SPACES_OF_NUMBERS}](?=\d{{3}}(?!\d))")
 # A soft hyphen at the end of a line divides a word.
@@ -41,7 +41,7 @@ _USUAL = str.maketrans({
     "\u0d7d": "\u0d32\u0d4d", "\u0d7e": "\u0d33\u0d4d", "\u0d7f": "\u0d15\u0d4d",
 })  # fmt: skip
 _FOLDED = str.maketrans({
-    # Latin letters that are not a letter and an accent to Unicode
+    # Latin letters that Unicode does not decompose into a letter and an accent
     "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe",
     "þ": "th",
     "\u0649": "\u064a", "\u0629": "\u0647", "\u0671": "\u0627",  # of Arabic
@@ -73,7 +73,10 @@ _CLUSTER = lazy(
 
 
 def prepared(text: str) -> str:
-    """Return a text in the normal form NFKC, with its numbers and hyphenated words in one piece."""
+    """Return a text in NFKC, without soft hyphens at line ends, with commas in numbers.
+
+    1250 with a non-breaking space after the 1 becomes 1,250, for example.
+    """
     if text.isascii():
         return text
     if "\xad" in text:
@@ -84,7 +87,7 @@ def prepared(text: str) -> str:
 
 
 def without_invisible(piece: str) -> str:
-    """Return a piece without the characters that no reader sees in a word."""
+    """Remove invisible characters, such as zero-width spaces and soft hyphens, from a piece."""
     if piece.isascii() or not _INVISIBLE.search(piece):
         return piece
     return normalized(_INVISIBLE.sub("", piece))
@@ -92,10 +95,10 @@ def without_invisible(piece: str) -> str:
 
 @cache
 def word_characters() -> str:
-    """Return a class of a regular expression: letters, digits, marks, "_", invisible ones.
+    """Return a regular expression's class of the characters of words, such as letters and digits.
 
-    It lacks the characters of scripts without spaces. Planes above the first one have few
-    characters that end a word; only their emoji and tags do.
+    It also has marks, "_" and invisible characters, but no character of a script without spaces.
+    Planes above the first one have few characters that end a word; only their emoji and tags do.
     """
     # The complement is short, and `re` looks it up in a table.
     ends = characters(rf"[{CJK_CHARS}{SPACELESS_CHARS}]|[^\w{marks()}{WITHIN_WORDS}]")
@@ -103,32 +106,35 @@ def word_characters() -> str:
 
 
 def with_usual_letters(word: str) -> str:
-    """Return a word with one letter for those that only keyboards and older texts tell apart."""
+    """Replace variants of letters that users take for one letter: Farsi ی becomes Arabic ي.
+
+    The tatweel and the zero-width non-joiner are removed.
+    """
     return word.translate(_USUAL)
 
 
 def folded(word: str) -> str:
-    """Return a word in lower case without accents and optional marks."""
+    """Remove accents and optional marks from a lower-case word: café becomes cafe."""
     text = _MARKED.sub("", unicodedata.normalize("NFD", word)).translate(_FOLDED)
     return unicodedata.normalize("NFC", text)
 
 
 def spelled(word: str) -> str:
-    """Return a word with ae, oe, ue and aa for ä, ö, ü and å; "" for a word without them."""
+    """Return a word with ä, ö, ü and å as ae, oe, ue and aa; "" for a word without them."""
     return folded(word.translate(_SPELLED)) if _IS_SPELLED.search(word) else ""
 
 
 def with_ascii_digits(piece: str) -> str:
-    """Return a piece with the digits 0 to 9 for the decimal digits of all scripts."""
+    """Replace the decimal digits of all scripts by 0 to 9."""
     if piece.isascii():
         return piece
     return "".join(str(int(one)) if one.isdecimal() else one for one in piece)
 
 
 def numbers(piece: str) -> list[str]:
-    """Return the pieces between the commas of a piece; no comma divides a number.
+    """Split a piece at its commas, but not inside a number.
 
-    1,250,000 is 1250000, and so is 12,50,000. 100,200,300 may be a list, so its parts follow.
+    1,250,000 gives 1250000, and so does 12,50,000. 100,200,300 may be a list, so its parts follow.
     """
     whole = _GROUPED.sub(lambda found: _SEPARATORS.sub("", found[0]), piece)
     parts = _SEPARATORS.split(piece)
@@ -139,11 +145,11 @@ def numbers(piece: str) -> list[str]:
 
 
 def dotted_number(piece: str) -> str:
-    """Return the digits of a number such as 1.250.000; "" for anything else."""
+    """Return the digits of a number with dots, such as 1.250.000; "" for any other piece."""
     return piece.replace(".", "") if _DOTTED.fullmatch(piece) else ""
 
 
 def clusters(run: str) -> list[str]:
-    """Return the clusters of a run of characters of scripts without spaces."""
+    """Divide a run of Thai, Lao, Khmer, Burmese or Tibetan into clusters (syllable-like units)."""
     found: list[str] = _CLUSTER.findall(run)
     return found

@@ -1,4 +1,4 @@
-"""Stop words of English, negations, and the beginnings of sentences."""
+"""English stop words, negations, and words with which sentences begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The postings of a tail in three levels. New ones are merged into larger levels step by step."""
+"""The postings of a tail in three levels (small, middle, large), merged step by step."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _MANY_CHARACTERS = 1 << 22  # texts are kept up to here before they are posted t
 
 
 def added(levels: Levels, new: Postings) -> Levels:
-    """Return the levels with the postings of new texts, whose rows are behind all others.
+    """Return the levels with new postings; the rows of their texts must be above all others.
 
-    A commit of one text moves few postings, and a query reads three levels.
+    New postings go into the small level. A level that is full is merged into the next larger one,
+    so that a commit of one text moves few postings.
     """
     large, middle, small = levels
     small = merged(small, new)
@@ -42,7 +43,10 @@ def as_one(levels: Levels) -> Postings:
 
 
 def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
-    """Return postings of (key, row of the text, number of the title's terms), rows ascending."""
+    """Return postings for (key of a term, row of a text, number of terms in its title) triples.
+
+    The rows must be ascending.
+    """
     keys = np.array([key for key, _, _ in titles], np.uint64)
     order = np.argsort(keys, kind="stable")
     packed = np.array([row << 16 | count for _, row, count in titles], np.uint64)
@@ -51,14 +55,14 @@ def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
 
 
 def _lengths(terms: U64, counts: I64) -> I64:
-    """Return the number of terms of each text that count in its length."""
+    """Return the length of each text: the number of its terms without names."""
     names = np.flatnonzero(terms >= np.uint64(tokens.UNCOUNTED))
     texts = np.searchsorted(np.cumsum(counts), names, side="right")
     return counts - np.bincount(texts, minlength=len(counts))
 
 
 class TermWriter:
-    """The postings of a tail, and the newest texts that are not posted yet."""
+    """Collects the terms of new texts, and turns them into postings, many texts at a time."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.postings = EMPTY
@@ -68,24 +72,26 @@ class TermWriter:
         self._characters = 0
 
     def add(self, parts: tuple[str, ...], characters: int) -> None:
-        """Take the parts of the next text, see `tokens.parts`."""
+        """Collect the next text, given by its `tokens.parts`, and its length in characters."""
         self._texts.append(parts)
         self._characters += characters
 
     def add_title(self, row: int, title: str) -> None:
-        """Take the title of a file, with the row of its first text, before the text itself."""
+        """Collect the title of a file with the row of its first text; call this before `add`."""
         keys = tokens.title_keys(title)
         self._titles += [(key, row, len(keys)) for key in keys]
 
     @property
     def is_full(self) -> bool:
-        """True if the texts must be posted now."""
+        """True if so many texts are collected that `post` must be called."""
         return self._characters >= _MANY_CHARACTERS
 
     def post(self, lengths: I32, end: int) -> None:
-        """Post the terms of the kept texts, and write their number into `lengths` [texts].
+        """Make postings of the collected texts, and write each text's length into `lengths`.
 
-        `end` is one past the row of the newest text.
+        Args:
+            lengths: [texts] the lengths in terms, by row.
+            end: one past the row of the newest text.
         """
         if not self._texts:
             return

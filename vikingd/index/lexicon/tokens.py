@@ -77,7 +77,7 @@ _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
 
 def _compound(word: str) -> str:
-    """Return a pattern of words joined into a path, a dotted name or a file name; C++, C#, F#."""
+    """Return a pattern for words joined by signs, such as src/main.py, R&D or v1.2; C++ and F#."""
     joint = r"(?::(?://|:|\\)?|[-./@\\\u200c]|&(?!.\+\+|.#)|[,'\u2019](?<=\d.)(?=\d\d\d?(?!\d)))"
     # No group is possessive: Python 3.11.2 keeps the text that a failed repetition has read.
     return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*"
@@ -131,7 +131,7 @@ _TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
 
 
 class _Stemming(threading.local):
-    """A stemmer for each thread. It works in one buffer, and no query must wait for a writer."""
+    """A stemmer for each thread, since a stemmer is not thread-safe and queries must not wait."""
 
     def __init__(self) -> None:
         self.word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
@@ -151,12 +151,12 @@ class QueryTerms:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in order, with repeats: the first form of each word, no names."""
+    """Return the terms of a text in order, with repeats: one form of each word, and no names."""
     return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(prepared(text)))))
 
 
 def indexed_terms(text: str) -> list[str]:
-    """Return all terms of a text in order, with repeats: all forms of each word, and names."""
+    """Return all terms of a text in order, with repeats: all forms of words, and names."""
     words = chain.from_iterable(map(_PIECE_WORDS.__getitem__, _pieces(prepared(text))))
     return list(chain.from_iterable(words))
 
@@ -164,14 +164,14 @@ def indexed_terms(text: str) -> list[str]:
 def term_hash(term: str) -> int:
     """Return the hash of a term in [1, 2**64 - 2], the same in all processes.
 
-    That of a name is in [UNCOUNTED, 2**64 - 2].
+    The hash of a name is in [UNCOUNTED, 2**64 - 2].
     """
     return int.from_bytes(_packed_hash(term), "little")
 
 
 @lru_cache(maxsize=_CACHED)
 def _packed_hash(term: str) -> bytes:
-    """Return the hash of a term as 8 bytes, the lowest first."""
+    """Return the hash of a term as 8 bytes, little-endian."""
     digest = blake2b(term.encode(errors="surrogatepass"), digest_size=8).digest()
     if term[:1] != _NAME and digest not in _TAKEN:
         return digest
@@ -181,19 +181,18 @@ def _packed_hash(term: str) -> bytes:
 
 
 def definition_term(name: str) -> str:
-    """Return the term of a text that defines a name; the case of letters counts."""
+    """Return the term that marks a text as the definition of an identifier; case counts."""
     return f"{_NAME}{_DEFINES}{name}"
 
 
 def parts(
     text: str, name: str = "", heading: str = "", defined: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the normalised parts of a text that count, each as often as it counts.
+    """Return the strings of which a text is indexed, normalised; a repeat counts in frequencies.
 
-    `defined` has the names that the text defines, see `definition_term`.
-
-    The heading counts HEADING times: it is part of the text, and repeated here. It names the topic
-    of the whole text. A file name of digits only is an ordinal and does not count.
+    They are the text, its heading (HEADING times with that in the text), the name of its file
+    unless that is a number, stop words of the heading as names, and the identifiers in `defined`,
+    which the text defines (see `definition_term`).
     """
     found: tuple[str, ...] = (prepared(text),)
     if heading:
@@ -210,29 +209,29 @@ def parts(
 
 @lru_cache(maxsize=_QUERIES)
 def _names_of(heading: str) -> str:
-    """Return the stop words of a heading with capitals, so that all of them are names."""
+    """Return the stop words of a heading, capitalised, so that they are indexed as names."""
     words = map(str.lower, _LETTERS.findall(heading))
     return " ".join({word.capitalize(): None for word in words if word in STOP_WORDS})
 
 
 def is_spaced(text: str) -> bool:
-    """Return True if blanks separate the words of a text; Chinese and Thai have no blanks."""
+    """Return True if spaces separate the words of a text, False for Chinese or Thai."""
     return text.isascii() or not _UNSPACED.search(text)
 
 
 def hashes(text: str) -> bytes:
-    """Return the hashes of all terms of a normalised text, 8 bytes each."""
+    """Return the hashes of all terms of a prepared text, 8 bytes each."""
     return b"".join(map(_PIECE_HASHES.__getitem__, _pieces(text)))
 
 
 def heading_of(text: IndexedText, abstract: str) -> str:
-    """Return the title and headings before a passage, or before the abstract of its context."""
+    """Return the title and headings that come before the passage (or abstract) in a text."""
     shown = text.passage if text.ordinal else abstract
     return text.text[: -len(shown)] if shown and text.text.endswith(shown) else ""
 
 
 def title_keys(title: str) -> tuple[int, ...]:
-    """Return the keys of a title's terms without names, each once; see `as_titles`."""
+    """Return the keys of a title's terms, each once and without names; see `as_titles`."""
     found = hashes(prepared(title))
     # Faster than numpy: a title has few terms.
     terms = sorted(set(struct.unpack(f"<{len(found) // 8}Q", found)))
@@ -240,21 +239,19 @@ def title_keys(title: str) -> tuple[int, ...]:
 
 
 def counted(ordered: npt.NDArray[np.uint64]) -> int:
-    """Return the number of the hashes that count in the length of a text; they are ascending."""
+    """Return how many of these ascending hashes are not names: those count for text lengths."""
     return int(ordered.searchsorted(_FIRST_NAME))
 
 
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the keys of terms as words of a title, from their hashes."""
+    """Convert hashes of terms to their keys in titles, which differ from those in texts."""
     return hashes ^ np.uint64(_TITLE)
 
 
 def encode(
     text: str, name: str = "", heading: str = "", defined: Sequence[str] = ()
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
-    """Return the terms of a text, of the name of its file, its heading and its definitions.
-
-    See `parts`.
+    """Return the terms of a text with its file name, heading and definitions; see `parts`.
 
     Returns:
         The hashes of the terms, each once, ascending; the frequency of each, at most 65,535; the
@@ -272,16 +269,15 @@ def encode(
 
 
 def query_terms(text: str) -> QueryTerms:
-    """Return the terms of a query. Those of a short query are cached: do not write to them."""
+    """Return the terms of a query. Results are cached: do not write to the arrays."""
     return _remembered_terms(text) if len(text) <= _SHORT_QUERY else _query_terms(text)
 
 
 @lru_cache(maxsize=_QUERIES)
 def definition_terms(name: str) -> QueryTerms:
-    """Return the terms of a query for the definition of a name, and for its uses.
+    """Return the query terms that find the definition of an identifier, then its uses.
 
-    The definition is the identifier. It outweighs any number of uses in a text. The caller must not
-    write to the arrays.
+    The definition outweighs any number of uses in a text. Do not write to the arrays.
     """
     asked = _query_terms(name)
     term = definition_term(name)
@@ -316,7 +312,10 @@ def _of_weights(weights: Mapping[str, float], identifiers: tuple[int, ...]) -> Q
 
 
 def _query_words(piece: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of a piece of a query: of several clusters only the bigrams."""
+    """Return the words of a piece of a query, each as its forms.
+
+    Of a piece in Thai, or another script without spaces, only bigrams of clusters are returned.
+    """
     words = _PIECE_WORDS[piece]
     if _SPACELESS.match(piece) and (several := len(clusters(without_invisible(piece))) - 1):
         return words[-several:]
@@ -324,10 +323,10 @@ def _query_words(piece: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _names_in_query(text: str, names: dict[str, float], *, alone: bool) -> dict[str, float]:
-    """Return the names that a query asks for, with their weights.
+    """Return the names (stop words in capitals, AT&T) that a query asks for, with weights.
 
-    These are names in capitals and with &, unless the whole query is shouted. Without other words,
-    they are all its stop words.
+    Names in capitals are left out if the whole query is in capitals. If the query has no other
+    words, all its stop words are returned as names.
     """
     is_shouted = text.isupper() and len(text.split()) > 1
     kept = {
@@ -345,7 +344,7 @@ _remembered_terms = lru_cache(maxsize=_QUERIES)(_query_terms)
 
 
 def _pieces(text: str) -> list[str]:
-    """Return the pieces between spaces and punctuation; a CJK character with the next one.
+    """Split a text at spaces and punctuation; each CJK character is a piece with the next one.
 
     A run of Thai, or of another script without spaces, is one piece.
     """
@@ -357,7 +356,7 @@ _Value = TypeVar("_Value")
 
 
 class _Memo(dict[str, _Value]):
-    """A cache of a function of a piece or a word; it is emptied when full."""
+    """A cache of a function's results by its string argument; it is emptied when full."""
 
     def __init__(self, function: Callable[[str], _Value]) -> None:
         super().__init__()
@@ -373,7 +372,7 @@ class _Memo(dict[str, _Value]):
 
 
 def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of a piece, each as its forms: the folded one, the written one, others."""
+    """Return the words of a piece, each as a tuple of its forms, such as ("cafe", "café")."""
     out: list[tuple[str, ...]] = []
     if piece[:1] == _DEFINES:
         return ((f"{_NAME}{piece}",),)
@@ -387,7 +386,7 @@ def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
             out.append((piece,))
     elif _SPACELESS.match(piece):
         found = clusters(piece)
-        # Consonants alone are in all texts; the clusters come first, see `_query_words`.
+        # Single consonants are in all texts. Clusters come before bigrams: see `_query_words`.
         out += [(one,) for one in found if len(one) > 1 or len(found) == 1]
         out += [(one + other,) for one, other in pairwise(found)]
     else:
@@ -413,7 +412,7 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
     if not piece.isascii():
         piece = with_ascii_digits(piece)
         while piece and not (piece[0].isalnum() or piece[0] == "_"):
-            piece = piece[1:]  # a mark that is not above a letter
+            piece = piece[1:]  # a mark without a letter before it
     if "&" in piece:
         if len(piece) <= _MAX_NAME and _WITH_AND.fullmatch(piece):
             out.append((f"{_NAME}{piece.casefold()}",))
@@ -429,7 +428,11 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
 
 
 def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
-    """Append the words of a segment: itself, then those of its parts, from a level inwards."""
+    """Append the words of a segment to `out`: the whole, then its parts.
+
+    `http/server.py` gives itself, http, server.py, server and py. `level` is the first of
+    `_SEPARATORS` at which the segment is split.
+    """
     parts = [segment]
     if segment.isalnum():
         is_whole = segment.isdecimal() or (segment.isalpha() and segment[1:].islower())
@@ -447,12 +450,15 @@ def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
     if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
         return
     for part in parts:
-        if len(part) > 1 or not is_camel:  # the E of E4102 has no meaning
+        if len(part) > 1 or not is_camel:  # a single letter has no meaning: the E of E4102
             _collect(part, level, out)
 
 
 def _forms(segment: str) -> list[tuple[str, ...]]:
-    """Return the forms of one word in a list; stop words give a name or nothing."""
+    """Return a word as a list of one tuple, its forms: [("cafe", "café")] for café.
+
+    A stop word gives a name, or [].
+    """
     term = segment.casefold()
     if term in STOP_WORDS:
         is_name = len(segment) > 1 and (
@@ -464,7 +470,7 @@ def _forms(segment: str) -> list[tuple[str, ...]]:
     term = with_usual_letters(term)
     plain, other = folded(term), spelled(term)
     if plain == term or plain in STOP_WORDS:
-        return [(_stemmed(term),)]  # thé is no form of "the"
+        return [(_stemmed(term),)]  # thé without its accent would be "the"
     forms = plain, term, *([other] if other else [])
     return [tuple(dict.fromkeys(map(_stemmed, forms)))]
 
@@ -476,9 +482,9 @@ def _stemmed(term: str) -> str:
 
 
 def _identifiers(text: str) -> tuple[int, ...]:
-    """Return the hashes of the identifiers, if the query has no other words; else ().
+    """Return the hashes of a query's identifiers, such as main.c; () if it has other words.
 
-    Several words in capitals only are no identifiers: the user is shouting.
+    Several words in capitals are not identifiers: the query is written in capitals.
     """
     found: list[str] = []
     shouted = True

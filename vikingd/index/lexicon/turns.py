@@ -1,4 +1,4 @@
-"""Turns of a conversation: the speaker of a text, and whether the text asks something.
+"""Turns of a conversation: who speaks in a text, and whether the text has a question.
 
 A text that begins with a name or a role and a colon is a turn: "Caroline: How have you been?".
 """
@@ -25,10 +25,10 @@ _LONGEST = 40  # characters of a speaker
 
 
 def turn_of(text: IndexedText) -> int:
-    """Return the turn of a text: twice the number of its speaker, 0 for none, plus 1 if it asks.
+    """Return the turn of a text: twice the number of its speaker, plus 1 if it has a question mark.
 
-    The first passage names the speaker; the others of a file go on with it. The number is the same
-    in all processes.
+    The number is a hash of the speaker's name, the same in all processes; 0: no speaker. Only the
+    first passage of a file has a speaker.
     """
     speaker = speaker_of(text.passage) if text.ordinal == 1 else ""
     number = term_hash(speaker) % _SPEAKERS + 1 if speaker else 0
@@ -36,11 +36,14 @@ def turn_of(text: IndexedText) -> int:
 
 
 def speaker_of(passage: str) -> str:
-    """Return the folded name or role that a passage begins with; "" for none."""
+    """Return the name before the colon with which a passage begins, case-folded; "" for none.
+
+    `**Ana**: Hello` gives "ana".
+    """
     found = _SPEAKER.match(passage)
     return found[1].casefold() if found is not None and len(found[1]) <= _LONGEST else ""
 
 
 def asks(passage: str) -> bool:
-    """Return True if a passage has a question mark."""
+    """Return True if a passage contains a question mark."""
     return "?" in passage or "？" in passage

@@ -1,4 +1,4 @@
-"""The known words of texts, each with the hashes of its terms."""
+"""A cache of words with the hashes of their terms, for indexing many texts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _KEPT_BYTES = 1 << 23
 
 
 class Vocabulary:
-    """The terms of texts, made in bulk. A known word is only looked up.
+    """Computes the hashes of the terms of many texts at once; known words are looked up.
 
-    Callers wait for each other. They are the writer and a compaction, never a reader.
+    It has a lock, for the writer and a compaction. Readers do not use it.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,9 @@ class Vocabulary:
         )
 
     def hashes(self, texts: Sequence[Sequence[str]]) -> tuple[U64, I64]:
-        """Return the hashes of the terms of texts, and their number in each text.
+        """Return (the hashes of all terms, text by text; the number of terms of each text).
 
-        Each text is given by its `tokens.parts`. The hashes are ordered by text; those of one text
-        have no order.
+        Each text is given by its `tokens.parts`. The hashes of one text are in no special order.
         """
         joined = ["\n".join(parts) for parts in texts]
         spaced = np.array([tokens.is_spaced(text) for text in joined], np.bool_)
@@ -78,7 +77,7 @@ class Vocabulary:
             return kernels.terms_of(found, counts, self._words)
 
     def _learn(self, new: Sequence[bytes]) -> None:
-        """Add new words."""
+        """Add words with the hashes of their terms to the table."""
         first, count = self._count, self._count + len(new)
         words = self._words
         bytes_at, letters = _appended(words.bytes_at, words.bytes, first, new)
@@ -97,7 +96,10 @@ class Vocabulary:
 def _appended(
     bounds: I64, values: npt.NDArray[Any], count: int, new: Sequence[bytes]
 ) -> tuple[I64, npt.NDArray[Any]]:
-    """Return offsets and values with new items behind the first `count` items."""
+    """Append items to a list of byte strings, which is stored as (offsets, values).
+
+    The first `count` items stay; items after them are overwritten.
+    """
     start = bounds[count]
     ends = start + np.cumsum([len(one) // values.itemsize for one in new])
     bounds = _with_room(bounds, count + len(new) + 1)

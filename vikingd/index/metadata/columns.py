@@ -1,4 +1,4 @@
-"""The metadata of all nodes in columns, one for each key. They answer a filter at any revision."""
+"""The metadata of all nodes in columns, one for each key, which answer filters at any revision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHUNK: Final = 4096  # values compared at a time
 
 _ENTRY: Final = 0xFFFFFFFF  # the bits of the number of an entry
 
-_ALIVE: Final = NEWEST + 1  # the revision of a removal that has not come
+_ALIVE: Final = NEWEST + 1  # `died` of an entry that is not removed
 
 _HEADER_SIZE: Final = struct.Struct("<q")
 
@@ -39,7 +39,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 class _Entries(NamedTuple):
-    """Values of nodes: a node has the value of a code at the revisions in [born, died)."""
+    """Values of nodes: (node, code of the value, first revision, end of its revisions)."""
 
     nodes: _Array  # int32
     codes: _Array  # int32
@@ -57,9 +57,9 @@ _NO_ENTRIES: Final = _Entries(*(np.empty(0, dtype) for dtype in ("<i4", "<i4", "
 
 
 class _Values:
-    """The distinct values of a column, each with its code; NO_VALUE has code 0.
+    """The distinct values of a column. Each has a code (its number); NO_VALUE has code 0.
 
-    It only grows. A value is written to all tables before its code is visible.
+    Values are only added. A value is written to all tables before its code is visible.
     """
 
     def __init__(self, values: Iterable[Value | NoValue] = ()) -> None:
@@ -71,7 +71,7 @@ class _Values:
             self.code(value)
 
     def code(self, value: Value | NoValue) -> int:
-        """Return the code of a value; a new value gets a new code."""
+        """Return the code of a value; a new value is added and gets the next code."""
         code = self._codes.get(value)
         if code is None:
             code = len(self.by_code)
@@ -87,7 +87,7 @@ class _Values:
         return code
 
     def satisfying(self, where: Filter, codes: _Array) -> _Mask:
-        """Return a mask of the codes whose values satisfy a clause."""
+        """Return a mask of `codes`: True where the value satisfies one clause of a filter."""
         if where.op == "$in":
             wanted = [self._codes[value] for value in where.operands if value in self._codes]
             if len(wanted) == 1:
@@ -108,7 +108,7 @@ class _Values:
 
 
 class _View(NamedTuple):
-    """The entries of a column that a reader sees. It takes them in one read."""
+    """The entries of a column that are complete; a reader takes them all by one reference."""
 
     room: _Entries  # with unused places at the end
     length: int  # entries in use
@@ -120,9 +120,10 @@ class _View(NamedTuple):
 
 
 class _Column:
-    """The values of one metadata key, in entries.
+    """The values of one metadata key for all nodes, as a list of entries.
 
-    A node has an entry for each of its values. A node without a value has one entry of NO_VALUE.
+    A node has an entry for each of its values. A node without a comparable value has one entry of
+    NO_VALUE.
 
     Readers use `view`, the entries in use. A new entry is written after the last entry of the view,
     and then a new view is made. Of the entries in a view only `died` changes, to revisions that are
@@ -136,7 +137,7 @@ class _Column:
         self._removed = bool((entries.died != _ALIVE).any())
 
     def append(self, node: int, value: Value | NoValue, revision: int) -> int:
-        """Append an entry that holds from a revision on; return its number in the column."""
+        """Append a value of a node, valid from a revision on; return the entry's number."""
         room, length, top, _ = self.view
         if length == len(room.nodes):
             room = _Entries(*(_doubled(items, 0) for items in room))
@@ -146,12 +147,12 @@ class _Column:
         return length
 
     def remove(self, place: int, revision: int) -> None:
-        """Make an entry invisible from a revision on; older readers still see it."""
+        """End an entry's validity at a revision; readers of older revisions still see it."""
         self._removed = True
         self.view.room.died[place] = revision
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Return a mask of the nodes that satisfy a clause."""
+        """Return a mask bool[nodes]: True for nodes that satisfy one clause of a filter."""
         view = self.view
         entries = view.entries()
         if where.op == "$exists":
@@ -165,14 +166,20 @@ class _Column:
         return out[:nodes]
 
     def value_at(self, place: int, revision: int) -> tuple[Value | NoValue] | None:
-        """Return the value of an entry, alone in a tuple; None if it is not alive."""
+        """Return a tuple of the entry's value; None if the entry is not valid at the revision.
+
+        The tuple tells a value of None from no value.
+        """
         room = self.view.room
         if room.born.item(place) <= revision < room.died.item(place):
             return (self.values.by_code[room.codes.item(place)],)
         return None
 
     def values_of(self, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
-        """Return a value of each of some nodes that had one; reads all entries."""
+        """Return a value by node, valid at a revision, for nodes whose metadata changed since.
+
+        All entries are read. {} if no entry was added or removed after the revision.
+        """
         view = self.view
         if not self._removed and revision >= view.newest:
             return {}  # the entries of the nodes are the newest ones
@@ -184,7 +191,10 @@ class _Column:
         return {node: by_code[code] for node, code in pairs}
 
     def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
-        """Return the entries alive at a revision, with new node numbers, in ascending order."""
+        """Return a new column with the entries valid at a revision, sorted by new node number.
+
+        Node i becomes `mapping[i]`; a negative number drops it.
+        """
         entries = self.view.entries()
         # The writer may have more nodes by now, at the same revision while it builds an index.
         known = entries.nodes < len(mapping)
@@ -217,7 +227,7 @@ class Columns:
         self._places = array("q")
 
     def add(self, node: int, metadata: Mapping[str, Any], revision: int) -> None:
-        """Set the metadata of a node from a revision on."""
+        """Replace the metadata of a node from a revision on."""
         self.remove(node, revision)
         found = flattened(metadata)
         if not found:
@@ -235,7 +245,7 @@ class Columns:
         self._places.append(-1)
 
     def remove(self, node: int, revision: int) -> None:
-        """Remove the metadata of a node from a revision on."""
+        """Remove the metadata of a node from a revision on; readers of older revisions see it."""
         at = self._first[node] if node < len(self._first) else -1
         if at < 0:
             return
@@ -245,7 +255,7 @@ class Columns:
             at += 1
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Return a mask bool[nodes] of the nodes that match a filter at a revision."""
+        """Return a mask bool[nodes]: True for nodes that match a filter at a revision."""
         if where.op == "$not":
             return ~self.mask(where.parts[0], nodes, revision)
         if where.op in ("$and", "$or"):
@@ -261,7 +271,10 @@ class Columns:
         return self._columns[number].mask(where, nodes, revision)
 
     def values(self, path: str, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
-        """Return the value of a key for each of some nodes that has one; of a list any element."""
+        """Return the value of a key by node, at a revision; nodes without the key are left out.
+
+        If a node has a list of values, any one of them is returned.
+        """
         number = self._numbers.get(path)
         if number is None:
             return {}
@@ -276,7 +289,7 @@ class Columns:
         return column.values_of([one for one in nodes if one not in found], revision) | found
 
     def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> Columns:
-        """Return the columns of a compacted index: the entries alive at a revision, born at 0.
+        """Return the columns for a compacted index: the entries valid at a revision, from 0 on.
 
         Node i becomes `mapping[i]`; a negative number drops it. Any thread may call this, with a
         revision that is completely written.
@@ -288,7 +301,7 @@ class Columns:
         return Columns._of({path: column for path, column in columns.items() if column.view.length})
 
     def save(self, path: Path) -> None:
-        """Write one file: the size of a header, the header as JSON, four plain arrays."""
+        """Write all columns to a file: the length of a header, the header as JSON, four arrays."""
         columns = [(name, self._columns[number]) for name, number in self._numbers.items()]
         header = [(name, column.view.length, column.values.by_code[1:]) for name, column in columns]
         parts = [_NO_ENTRIES, *(column.view.entries() for _, column in columns)]
@@ -302,10 +315,12 @@ class Columns:
 
     @staticmethod
     def of_bytes(data: bytearray, nodes: int) -> Columns:
-        """Return the columns of so many nodes that `save` wrote; the checksum of `data` is right.
+        """Decode columns that `save` wrote, for this number of nodes.
+
+        The caller has compared the checksum of `data` already.
 
         Raises:
-            Corrupt: the bytes are not columns of so many nodes.
+            Corrupt: the bytes are not columns, or name a node beyond `nodes`.
         """
         try:
             (size,) = _HEADER_SIZE.unpack_from(data)
@@ -350,7 +365,7 @@ class Columns:
             order = np.argsort(joined, kind="stable")
             present, starts = np.unique(joined[order], return_index=True)
             first = np.full(joined.max(initial=-1) + 1, -1)
-            first[present] = starts + np.arange(len(present))  # a -1 ends each run before
+            first[present] = starts + np.arange(len(present))  # after the -1 of each node before
             ends = np.append(starts[1:], len(joined))
             out._first = array("q", first.tobytes())
             out._places = array("q", np.insert(np.concatenate(places)[order], ends, -1).tobytes())
@@ -358,7 +373,7 @@ class Columns:
 
 
 def _value(listed: Any) -> Value:
-    """Return a value from its JSON form, in which a boxed bool is a list."""
+    """Decode a value from JSON: a list of one bool is a bool, so that True differs from 1.0."""
     match listed:
         case [bool(boxed)]:
             return (boxed,)
@@ -368,5 +383,5 @@ def _value(listed: Any) -> Value:
 
 
 def _doubled(items: _Array, fill: object) -> _Array:
-    """Return a copy with twice the room."""
+    """Return a copy of an array with twice its length; new items are `fill`."""
     return np.concatenate([items, np.full(max(4, len(items)), fill, items.dtype)])

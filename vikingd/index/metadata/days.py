@@ -1,4 +1,4 @@
-"""The day of each file: a column beside those of its metadata, which has no key for it."""
+"""The day of each file as hidden metadata, so that filters can select files by day."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from typing import Any, Final
 
 from vikingd.index.metadata.metadata_filters import Filter
 
-_DAY: Final = "\0day"  # Metadata have no NUL.
+_DAY: Final = "\0day"  # Keys of metadata have no NUL.
 _MICROSECONDS: Final = timedelta(days=1) // timedelta(microseconds=1)
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 def with_day(metadata: Mapping[str, Any], time: int | None) -> Mapping[str, Any]:
-    """Return the metadata of a file with its day in UTC; `time` is in microseconds."""
+    """Return the metadata with the day of `time` (microseconds, UTC) under a hidden key.
+
+    None adds nothing.
+    """
     return metadata if time is None else {**metadata, _DAY: time // _MICROSECONDS}
 
 
 def within(spans: Iterable[tuple[date, date]]) -> Filter:
-    """Return the filter for files of these days; each span is its first and its last day."""
+    """Return a filter for files whose day is in one of the spans (first day, last day)."""
     return Filter(
         "$or",
         tuple(

@@ -1,4 +1,4 @@
-"""Filters on metadata in their operator form; `columns` answers them.
+"""Filters on metadata, such as {"year": {"$gte": 2020}}; `columns` evaluates them.
 
 Keys of nested objects are dotted paths. A key with a dot means the same as nesting. A list matches
 if one of its elements does. Numbers are doubles and compare with numbers only. Strings compare by
@@ -59,7 +59,7 @@ def _value(value: object) -> Value | NoValue:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A checked filter.
+    """A filter whose form is checked.
 
     `op` is "$and", "$or" or "$not" of `parts`; or "$exists", "$in", "$gt", "$gte", "$lt" or "$lte"
     of the values at `path`. All other operators are built from these.
@@ -72,7 +72,10 @@ class Filter:
 
 
 def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:
-    """Return the values at each path; an empty set for a path without a comparable value."""
+    """Return the values of nested metadata by dotted path, such as {"author.name": {"Ana"}}.
+
+    A path without a comparable value has an empty set.
+    """
     found: dict[str, set[Value]] = {}
     below: list[tuple[str, object]] = [("", metadata)]
     while below:
@@ -95,7 +98,7 @@ def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:
 
 
 def parse(where: Mapping[str, Any]) -> Filter:
-    """Check a filter in its operator form; an empty one matches everything.
+    """Convert a filter from its JSON form; an empty one matches everything.
 
     Raises:
         InvalidField: the filter is invalid. The error names the place, such as
@@ -108,7 +111,7 @@ def parse(where: Mapping[str, Any]) -> Filter:
 
 
 def clauses(where: Filter) -> int:
-    """Return the number of clauses in a filter."""
+    """Return the number of comparisons in a filter."""
     return sum(map(clauses, where.parts)) or 1
 
 
@@ -121,7 +124,11 @@ def _negation(part: Filter) -> Filter:
 
 
 def _object(where: object, field: str, depth: int) -> Iterator[tuple[str, Any, str]]:
-    """Return the key, the value and the field name of each entry of an object."""
+    """Return (key, value, field name for errors) of each entry of an object in a filter.
+
+    Raises:
+        InvalidField: it is not an object, or is nested too deeply.
+    """
     if not isinstance(where, Mapping):
         raise InvalidField(field, "must be an object")
     if depth > MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""Checks that the arrays of a base segment fit together.
+"""Checks that the arrays of a base segment are consistent.
 
 Kernels check no bounds. So every base that is opened is checked, even when all checksums are right.
 """
@@ -24,10 +24,13 @@ _SMALL = 50_000  # postings up to which a thread costs more time than it saves
 def check(segment: Segment, growing: GrowingArrays, dimension: int) -> None:
     """Check the shapes of all arrays, and all values that are an index into another array.
 
-    The growing arrays have room behind the rows.
+    Args:
+        segment: the base.
+        growing: the growing arrays of the base; they may have unused rows at the end.
+        dimension: numbers in a vector.
 
     Raises:
-        Corrupt: something does not fit.
+        Corrupt: an array has a wrong shape, or a value is out of its range.
     """
     _check_shapes(segment, dimension)
     if len(segment.posting_text) <= _SMALL:
@@ -161,7 +164,7 @@ def _check_offsets(name: str, at: _Array, size: int) -> None:
 
 
 def _check_range(name: str, values: _Array, low: int, high: int) -> None:
-    """Require all values to be in [low, high)."""
+    """Raise Corrupt, with the array's name, unless all values are in [low, high)."""
     if low == 0 and values.dtype == np.int32:  # one pass: a negative number is a large unsigned one
         _require(not values.size or values.view(np.uint32).max() < high, name)
     elif values.size:

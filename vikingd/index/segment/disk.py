@@ -1,7 +1,8 @@
-"""The bases on disk: each is a directory of plain arrays, memory-mapped.
+"""Bases on disk: each is a directory of plain arrays, which are memory-mapped.
 
-The store can make every base again. A base is written once, into a directory of its own. `CURRENT`
-names it when it is complete. Nothing changes it afterwards: pages are mapped copy-on-write.
+The store can make every base again. A base is written once, into a directory of its own. The file
+`CURRENT` names it when it is complete. Nothing changes it afterwards: pages are mapped
+copy-on-write.
 """
 
 from __future__ import annotations
@@ -36,26 +37,29 @@ _METADATA = "dir_columns", "file_columns"
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A base segment with all that belongs to it; the last three are of a base on disk."""
+    """A base segment with its metadata, manifest and inverted file.
+
+    `growing`, `files` and `size` are set for a base that was loaded from disk.
+    """
 
     segment: Segment
     dir_columns: Columns  # metadata
     file_columns: Columns
     manifest: Manifest
     inverted_file: InvertedFile | None = None  # None for a small base
-    growing: GrowingArrays | None = None  # as they are mapped, with room
+    growing: GrowingArrays | None = None  # as mapped, with unused rows
     files: Files | None = None  # that are mapped
     size: int = 0  # bytes of disk that it takes
 
 
 def save(root: Path, base: Base, room: int) -> Path:
-    """Write a base below `root`, and make it the current one when all of it is on disk.
+    """Write a base below `root`; when all of it is on disk, make it the current one.
 
     Args:
         root: the directory of the bases.
         base: the base.
-        room: the number of unused rows behind the rows of each growing array. They are a hole in
-            its file, which takes no disk blocks.
+        room: the number of unused rows at the end of each growing array. They are a hole in its
+            file, which takes no disk blocks.
 
     Returns:
         The directory of the new base.
@@ -95,14 +99,17 @@ def _write(folder: Path, base: Base, room: int) -> None:
 
 
 def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base | None:
-    """Map the current base and return it; None without one.
+    """Map the current base into memory; return None if there is none.
 
-    Nothing is read from its directory later: the writer of a reader may delete it at any moment.
-    Large files are not checked yet, see `Files.check`. `why_not` returns the reason why a base is
-    not usable, or "".
+    Nothing is read from its directory afterwards, since another process may delete it at any
+    moment. Large files are not checked yet, see `Files.check`.
+
+    Args:
+        root: the directory of the bases.
+        why_not: returns the reason why a base cannot be used, or "".
 
     Raises:
-        Corrupt: the base is not usable, has another format, or a file is missing or damaged.
+        Corrupt: the base cannot be used, has another format, or a file is missing or damaged.
     """
     path = _current(root)
     if path is None:
@@ -114,7 +121,7 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base 
         if problem := why_not(listing.manifest):
             raise Corrupt(problem)
         base = _mapped(path, listing, files)
-        # The writer of a reader may replace this base while it is read.
+        # Another process may replace this base while it is read.
         if read_text(path / manifest.FILE, _MANIFEST) != text:
             raise Corrupt(f"{path.name} was replaced while it was read")
     except (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
@@ -127,7 +134,7 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base 
 
 
 def _mapped(path: Path, listing: Listing, files: Files) -> Base:
-    """Return the base in a directory, with its arrays mapped and checked."""
+    """Return the base in a directory, with its arrays mapped and checked for consistency."""
     records, others = listing.arrays, listing.files
     mapped = {
         name: files.array(name, records[name], field.shape.checked_late)
@@ -182,7 +189,7 @@ def manifest_of(root: Path) -> Manifest | None:
 
 
 def condemn(root: Path, generation: int, reason: str) -> None:
-    """Mark a base as damaged, so that it is never loaded again; the next start logs the reason."""
+    """Replace the manifest of a damaged base by the reason, so that it is never loaded again."""
     replace_durably(_folder(root, generation) / manifest.FILE, manifest.condemned(reason))
 
 
@@ -191,7 +198,7 @@ def _folder(root: Path, generation: int) -> Path:
 
 
 def stamp(root: Path) -> tuple[int, int] | None:
-    """Return a value that is different for each base; None if there is no current base."""
+    """Return a value by which a new current base is noticed; None if there is no base."""
     try:
         status = (root / _CURRENT).stat()
     except FileNotFoundError:
@@ -200,7 +207,7 @@ def stamp(root: Path) -> tuple[int, int] | None:
 
 
 def remove_others(root: Path, keep: Path) -> None:
-    """Delete all bases but one; the pages that are still mapped stay readable."""
+    """Delete all bases but `keep`. Pages that are still mapped can be read on."""
     for path in root.glob("base-*"):
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The manifest of a base: its origin, and the record of each of its files."""
+"""The manifest of a base: which commit, model and store it is of, and a record of each file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONDEMNED = "damaged: "
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The origin of a base: its commit, model and store, and the versions of its form."""
+    """A base's commit, model and store, and the versions of its file format and terms."""
 
     generation: int  # each compaction makes the next one
     revision: int  # the newest commit that it holds
@@ -36,7 +36,7 @@ class Manifest:
 
 
 class Listing(NamedTuple):
-    """A manifest with the records of the arrays and of the other files, by name."""
+    """A manifest with the records of the base's arrays and of its other files, by name."""
 
     manifest: Manifest
     arrays: Mapping[str, ArrayRecord]
@@ -44,12 +44,12 @@ class Listing(NamedTuple):
 
 
 def condemned(reason: str) -> str:
-    """Return the text that replaces the manifest of a damaged base."""
+    """Return the text to write in place of the manifest of a damaged base."""
     return _CONDEMNED + reason
 
 
 def written(listing: Listing) -> str:
-    """Return the text of a manifest, with its checksum."""
+    """Return a manifest as text, with its checksum."""
     record = {
         **asdict(listing.manifest),
         "arrays": {name: array._asdict() for name, array in listing.arrays.items()},
@@ -59,7 +59,11 @@ def written(listing: Listing) -> str:
 
 
 def read(base: str, text: str) -> Listing:
-    """Return the contents of the manifest of a base.
+    """Decode the text of a manifest and check its checksum.
+
+    Args:
+        base: the name of the base, for errors.
+        text: the text.
 
     Raises:
         Corrupt: the base has another format, or was found damaged earlier.

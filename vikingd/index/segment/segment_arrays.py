@@ -1,8 +1,8 @@
 """The arrays of a segment. Each is declared once, with its dtype and its shape.
 
 A base segment never changes. A tail appends rows to some of its arrays, and to a few more. The base
-stores these growing arrays with spare room behind the rows. So a tail maps them and copies nothing
-until the room is used up.
+stores these growing arrays with unused rows at the end. So a tail maps them, and copies nothing
+until these rows are used up.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from vikingd.index.lexicon import tokens
 
 
 class Numbering(Enum):
-    """The items that an array has entries for: one for each directory, file, text and so on."""
+    """The kind of items of which an array has one entry each: directories, files, texts, others."""
 
     DIRECTORIES = auto()
     FILES = auto()
@@ -56,9 +56,10 @@ class Shape:
     """The shape of an array.
 
     `width` is the count of numbers in an entry, or a function of the vectors' dimension; None for a
-    scalar. With `is_offsets` there is one entry more: item i owns the slice from entry i to entry
-    i + 1. With `checked_late` a large file may be checked in the background, since nothing here
-    leads a kernel outside of an array, unless `checks` looks at it.
+    scalar. With `is_offsets` the array has one entry more: item i has the slice from entry i to
+    entry i + 1 of another array. With `checked_late` the checksum of a large file may be compared
+    after the start, because a wrong value leads no kernel out of an array, or because `checks`
+    looks at it.
     """
 
     numbering: Numbering  # of the items that have an entry each
@@ -67,7 +68,7 @@ class Shape:
     checked_late: bool = False
 
     def inner(self, dimension: int) -> tuple[int, ...]:
-        """Return the shape of one entry, for vectors of a dimension."""
+        """Return the shape of one entry, for vectors of this dimension."""
         if self.width is None:
             return ()
         return (self.width,) if isinstance(self.width, int) else (self.width(dimension),)
@@ -100,7 +101,7 @@ def _late(numbering: Numbering, width: Callable[[int], int]) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class CommonArrays:
-    """The arrays of the base that a tail goes on with."""
+    """The arrays of a base to which a tail appends rows."""
 
     dir_parent: Annotated[I32, _DIRECTORY]  # -1 for the root
     dir_key: Annotated[U64, _DIRECTORY]  # hash of the URI
@@ -122,7 +123,8 @@ class CommonArrays:
 class Segment(CommonArrays):
     """The arrays of a base segment; see viking_kernels.arrays for the order of rows.
 
-    A vector that arrives late fills its slot in memory. The next compaction writes it to disk.
+    A vector that arrives after the base was written is put into its place in memory. The next
+    compaction writes it to disk.
     """
 
     dir_end: Annotated[I32, _DIRECTORY]  # one past the last directory of the subtree
@@ -181,9 +183,10 @@ class Segment(CommonArrays):
 
 @dataclass(frozen=True, slots=True)
 class GrowingArrays(CommonArrays):
-    """The arrays that a tail appends rows to, with room behind the rows that are in use.
+    """All arrays to which a tail appends rows, with unused rows at the end.
 
-    A chain leads through rows that an older snapshot must not see. The snapshot skips them.
+    A chain is a linked list of rows, such as the files of a directory. It may lead through rows
+    that are newer than a snapshot; the snapshot skips these.
     """
 
     dir_died: Annotated[I64, _DIRECTORY]
@@ -199,11 +202,11 @@ class GrowingArrays(CommonArrays):
 
     @property
     def room(self) -> Sizes:
-        """The number of directories, files and texts that there is room for."""
+        """The number of directories, files and texts for which the arrays are large enough."""
         return Sizes(len(self.dir_parent), len(self.file_dir), len(self.text_file))
 
     def grown(self, used: Sizes, room: Sizes) -> GrowingArrays:
-        """Return copies of all arrays with room for more rows; new rows are not set."""
+        """Return copies of all arrays with `room` rows, of which the first `used` are set."""
         arrays = {
             name: grown(getattr(self, name)[: used.of(field)], room.of(field))
             for name, field in GROWING.items()
@@ -212,14 +215,14 @@ class GrowingArrays(CommonArrays):
 
 
 class Sizes(NamedTuple):
-    """A number of directories, of files and of texts."""
+    """Three numbers: of directories, of files and of texts."""
 
     directories: int
     files: int
     texts: int
 
     def of(self, field: ArrayField) -> int:
-        """Return the number of entries that an array of rows has."""
+        """Return the number of directories, files or texts: the one of the array's entries."""
         return self[_ROW_NUMBERINGS.index(field.shape.numbering)]
 
 
@@ -227,7 +230,7 @@ _ROW_NUMBERINGS = Numbering.DIRECTORIES, Numbering.FILES, Numbering.TEXTS
 
 
 class ArrayField(NamedTuple):
-    """The declaration of an array."""
+    """The declared dtype and shape of an array."""
 
     dtype: np.dtype[Any]
     shape: Shape
@@ -250,7 +253,7 @@ GROWING: Mapping[str, ArrayField] = _declared(GrowingArrays)
 
 
 def quantized(raw: F32) -> tuple[I8, F32, F32]:
-    """Return the int8 codes of vectors, their scales and the lengths of what they leave out."""
+    """Return (int8 codes, scales, residual norms) of vectors."""
     codes = np.zeros((len(raw), padded(raw.shape[1])), np.int8)
     scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
     quantize_rows(raw, codes, scale, error)
@@ -258,7 +261,7 @@ def quantized(raw: F32) -> tuple[I8, F32, F32]:
 
 
 def empty(dimension: int) -> Segment:
-    """Return a segment of the root alone; row 0 is the root in every segment."""
+    """Return a segment with the root directory only. The root is row 0 in every segment."""
     lengths = {
         Numbering.DIRECTORIES: 1,
         Numbering.URIS: 1,
@@ -278,7 +281,7 @@ def empty(dimension: int) -> Segment:
 
 
 def widened(segment: Segment, dimension: int) -> Segment:
-    """Return a segment without vectors, with room for vectors of a dimension."""
+    """Return a copy of a segment without vectors whose arrays can hold vectors of a dimension."""
     sized = {
         name: np.zeros((len(segment.codes), *shape.inner(dimension)), dtype)
         for name, (dtype, shape) in FIELDS.items()
@@ -290,7 +293,7 @@ def widened(segment: Segment, dimension: int) -> Segment:
 
 
 def growing_of(segment: Segment) -> GrowingArrays:
-    """Return growing arrays with the rows of a segment, and without spare capacity."""
+    """Return growing arrays with the rows of a segment, and no unused rows."""
     size = segment.sizes
     # The files of a directory follow one another. Its chain begins at the first of them.
     starts, ends = segment.dir_files[:-1], segment.dir_files[1:]

@@ -1,4 +1,4 @@
-"""The files of a base: raw arrays and others, each with size and checksum in the manifest.
+"""The files of a base: arrays and others. The manifest has the size and checksum of each.
 
 Small files are checked when a base is opened. `Files.check` checks large ones in the background, so
 a start does not wait for gigabytes. Until then, damage may change a score or a passage. It cannot
@@ -31,7 +31,7 @@ _BLOCK = 512  # bytes, of st_blocks
 
 
 class ArrayRecord(NamedTuple):
-    """An array on disk."""
+    """The dtype, shape, unused rows and checksum of an array on disk."""
 
     dtype: str  # as numpy writes it
     shape: tuple[int, ...]  # of the rows
@@ -40,7 +40,7 @@ class ArrayRecord(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The bytes of the rows, and of the file."""
+        """(Bytes of the used rows, bytes of the whole file)."""
         row = np.dtype(self.dtype).itemsize * math.prod(self.shape[1:])
         return self.shape[0] * row, (self.shape[0] + self.room) * row
 
@@ -53,7 +53,7 @@ class FileRecord(NamedTuple):
 
 
 def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0) -> ArrayRecord:
-    """Write an array to `name`.bin, in a file with space for `room` more rows.
+    """Write an array to `name`.bin, followed by space for `room` unused rows.
 
     The space is a hole in the file, which takes no disk blocks.
 
@@ -69,7 +69,7 @@ def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0)
 
 
 def size_on_disk(path: Path) -> int:
-    """Return the bytes that a file takes on disk."""
+    """Return the bytes of the disk blocks of a file."""
     return path.stat().st_blocks * _BLOCK
 
 
@@ -81,11 +81,11 @@ def record_of(path: Path) -> FileRecord:
 
 
 def read_checked(path: Path, record: FileRecord) -> bytearray:
-    """Return the bytes of a file.
+    """Return the bytes of a file, after comparing its size and checksum with the record.
 
     Raises:
-        Corrupt: size or checksum differ from the record.
-        OSError: the file cannot be read, or is too large.
+        Corrupt: they differ from the record.
+        OSError: the file cannot be read, or is larger than recorded.
     """
     data = bytearray(read_regular(path, record.size))
     if (len(data), zlib.crc32(data)) != record:
@@ -94,11 +94,11 @@ def read_checked(path: Path, record: FileRecord) -> bytearray:
 
 
 class Files:
-    """The open files of a base.
+    """The open files of a base: they are mapped into memory and checked.
 
     Attributes:
-        size: bytes that the mapped arrays take on disk, by their blocks. Space in a file that was
-            reserved for more rows has no blocks, and is not counted.
+        size: bytes of the disk blocks of the mapped arrays. Unused rows at the end of a file have
+            no blocks, and are not counted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -109,7 +109,7 @@ class Files:
         self._opening: list[Future[Any]] = []
 
     def array(self, name: str, record: ArrayRecord, checked_late: bool) -> npt.NDArray[Any]:
-        """Map an array, with the unused rows behind it. A write to it changes no file.
+        """Map an array, its unused rows included. Writes to it stay in memory.
 
         Args:
             name: the name of its file, without `.bin`.
@@ -142,7 +142,9 @@ class Files:
         return array.reshape(record.shape[0] + record.room, *record.shape[1:])
 
     def opened(self, name: str, record: FileRecord, open_file: Callable[[str], _T]) -> Future[_T]:
-        """Check a file, then open it with a library that does not check it, on a thread.
+        """Check a file on a thread, then call `open_file` for it there.
+
+        This is for libraries that crash on damaged files.
 
         Args:
             name: the name of the file.
@@ -151,8 +153,8 @@ class Files:
                 the file meanwhile.
 
         Returns:
-            A future of the result of `open_file`. It fails with Corrupt if the file is damaged.
-            For a small file the future is done.
+            A future of the result of `open_file`. It fails with Corrupt if the file is damaged. For
+            a small file the future is done.
 
         Raises:
             Corrupt: a small file is damaged.
@@ -182,7 +184,7 @@ class Files:
         return opened
 
     def check(self) -> str:
-        """Check the remaining files; return the damage, or ""."""
+        """Check the files that were left for later. Return a description of the damage, or ""."""
         problem = ""
         for opening in self._opening:
             if error := opening.exception():
@@ -199,9 +201,9 @@ class Files:
         return problem
 
     def shortened(self) -> str:
-        """Return which file was truncated below its mapped pages, or "".
+        """Return a message that names a file truncated since it was mapped; "" if none was.
 
-        An access to a lost page ends the process.
+        Reading a page that was cut off would kill the process.
         """
         for name, data, size in self._sizes:
             if data.size() < size:
@@ -209,7 +211,7 @@ class Files:
         return ""
 
     def close(self) -> None:
-        """Close the files that are not checked yet."""
+        """Close the files that wait for their check."""
         while self._unchecked:
             os.close(self._unchecked.pop()[1])
 
@@ -218,7 +220,7 @@ class Files:
 
 
 def _checksum(handle: int, size: int) -> int:
-    """Return the checksum of the first `size` bytes of a file; -1 for a shorter file."""
+    """Return the CRC-32 of the first `size` bytes of a file; -1 if the file is shorter."""
     buffer, checksum, at = bytearray(min(size, _CHUNK)), 0, 0
     view = memoryview(buffer)
     while at < size:

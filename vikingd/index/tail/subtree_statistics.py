@@ -1,4 +1,4 @@
-"""The counts and centroids of each directory's subtree, kept up to date by commits."""
+"""The counts and centroids of each directory's subtree, updated by each commit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vikingd.index.snapshot import Snapshot
 
 
 class ReusedRows:
-    """Allocation of row numbers behind the rows of a base.
+    """Allocates row numbers behind the rows of a base, and reuses those that no snapshot shows.
 
-    A number is used again once no snapshot shows its row. Numbers of the base are not.
+    Rows of the base are never reused.
     """
 
     def __init__(self, base: int) -> None:
@@ -31,7 +31,7 @@ class ReusedRows:
         self._retired: deque[tuple[weakref.ref[Snapshot], I32]] = deque()
 
     def take(self, count: int) -> I32:
-        """Return `count` row numbers that no snapshot shows."""
+        """Return `count` row numbers, free ones first. No snapshot shows these rows."""
         free = [self._free]
         while self._retired and self._retired[0][0]() is None:
             free.append(self._retired.popleft()[1])
@@ -42,11 +42,15 @@ class ReusedRows:
         return np.concatenate([rows[:count], new])
 
     def replace(self, rows: I32) -> None:
-        """Retire rows; the next snapshot does not show them."""
+        """Mark rows as unused after the current commit: the next snapshot does not show them."""
         self._replaced.append(rows[rows >= self._base])
 
     def published(self, before: Snapshot) -> None:
-        """Keep the retired rows until `before` and all older snapshots are gone."""
+        """Free the rows marked by `replace` once `before` and all older snapshots are deleted.
+
+        Args:
+            before: the last snapshot that shows the rows.
+        """
         if self._replaced:
             self._retired.append((weakref.ref(before), np.concatenate(self._replaced)))
             self._replaced = []
@@ -62,10 +66,10 @@ class Delta:
 
 
 class StatsWriter:
-    """The statistics of all directories.
+    """The counts and centroids of all directories' subtrees.
 
     Row d of the base has slot d; these slots are mapped and never change. A commit gives each
-    directory that it touches a new slot behind them, so a published slot stays as it is. The means
+    directory that it changes a new slot behind them, so a published slot stays as it is. Centroids
     are kept in the same way.
     """
 
@@ -82,12 +86,12 @@ class StatsWriter:
         self._tail_mean: F32 = np.zeros((0, self._dimension), np.float32)
 
     def apply(self, delta: Delta, arrays: GrowingArrays, directories: int, raw: F32) -> None:
-        """Count a commit in the directories that it touches and in all above them.
+        """Add a commit to the statistics of the directories that it changes and all above them.
 
         Args:
-            delta: the items that come and go.
+            delta: the items that the commit adds and removes.
             arrays: the growing arrays, with the commit's rows.
-            directories: number of directory rows in use.
+            directories: the number of directory rows in use.
             raw: [vectors, dim] the vectors of `delta.vectors`.
         """
         nodes = np.array(delta.nodes, np.int32).reshape(-1, 3)
@@ -111,7 +115,7 @@ class StatsWriter:
             self._sum_vectors(above, vectors.astype(np.int32), raw)
 
     def _renew_slots(self, touched: I32, directories: int) -> None:
-        """Give each touched directory a new slot with a copy of its statistics."""
+        """Give each of these directories a new slot, with a copy of its counts."""
         there = self.slots.end
         fresh = self.slots.take(len(touched))
         if self.slots.end > len(self._counts):
@@ -131,7 +135,13 @@ class StatsWriter:
         self.slots.replace(old)
 
     def _sum_vectors(self, above: kernels.Ancestors, vectors: I32, raw: F32) -> None:
-        """Add vectors to the sums above them; `vectors` is [n, 3]: directory, sign, script."""
+        """Add vectors to the sums of all directories above, and compute the new means.
+
+        Args:
+            above: the parents and slots of the directories.
+            vectors: [n, 3]: directory, sign, script.
+            raw: [n, dim] the vectors.
+        """
         directories, scripts = vectors[:, 0], vectors[:, 2]
         fresh = []
         for script in np.unique(scripts):
@@ -146,7 +156,7 @@ class StatsWriter:
         self._tail_mean[new - base] = mean
 
     def _renew_means(self, slots: I32, script: int) -> I32:
-        """Give each slot a new row with a copy of its sum of a script; return the new rows."""
+        """Copy the vector sum of a script of each slot to a new row; return the new rows."""
         base, there = self._base_means, self.means.end
         fresh = self.means.take(len(slots))
         if self.means.end > len(self._mean_count):
@@ -165,7 +175,7 @@ class StatsWriter:
         return fresh
 
     def views(self) -> SubtreeStats:
-        """Return views of the statistics in use."""
+        """Return the statistics in use, as views, for a snapshot."""
         base = self._base
         return SubtreeStats(
             self._slot,
@@ -180,6 +190,6 @@ class StatsWriter:
         )
 
     def published(self, before: Snapshot) -> None:
-        """Free the replaced statistics once `before` and all older snapshots are gone."""
+        """Free the replaced slots and means once `before` and all older snapshots are deleted."""
         self.slots.published(before)
         self.means.published(before)

@@ -50,14 +50,14 @@ class Tail:
     """The mutable segment behind a base. One thread writes; others read its snapshots.
 
     Attributes:
-        revision: the newest commit that was taken.
-        rewritten: number of contexts that were written again and kept their row.
+        revision: the newest commit that was applied.
+        rewritten: the number of contexts that were written again and kept their row.
     """
 
     def __init__(self, base: Base, prior: F32, room: int, vocabulary: Vocabulary) -> None:
-        """Begin a tail with room for so many rows of each kind.
+        """Begin an empty tail that has memory for `room` rows of each kind.
 
-        `prior` is the model's mean of each script, [SCRIPTS, dim].
+        `prior` is the model's mean vector of each script, [SCRIPTS, dim].
         """
         segment = base.segment
         self.base = base
@@ -76,12 +76,12 @@ class Tail:
 
     @property
     def texts(self) -> int:
-        """Texts in the tail, living or dead."""
+        """The number of text rows in the tail, living or dead."""
         return self.rows.texts - self.base.segment.sizes.texts
 
     @property
     def changed(self) -> int:
-        """The number of rows that a compaction would fold in.
+        """The number of changed rows, which decides when to compact.
 
         These are texts, or directories and rewritten contexts if there are more of them. All take
         memory, even when no text changes.
@@ -93,7 +93,7 @@ class Tail:
         )
 
     def columns_of(self, node: Node) -> Columns:
-        """Return the metadata of the nodes of a kind."""
+        """Return the metadata of all files if `node` is a file, else that of all directories."""
         return self.base.file_columns if is_file(node) else self.base.dir_columns
 
     def _make_room(self, more: Sizes) -> None:
@@ -104,7 +104,7 @@ class Tail:
         """Apply one commit and return the snapshot of its revision.
 
         Raises:
-            Corrupt: a change does not fit the rows. The tail is of no more use.
+            Corrupt: a change contradicts the rows. The tail must not be used any more.
         """
         upserts = [change for change in changes if isinstance(change, Upsert)]
         directories = sum(change.is_directory for change in upserts)
@@ -146,14 +146,14 @@ class Tail:
 
 
 class Commit:
-    """One commit on its way into a tail.
+    """One commit while it is applied to a tail.
 
     Rows are made at once. Terms, vectors, links and the statistics of directories follow at the
     end, all together.
     """
 
     def __init__(self, tail: Tail, revision: int, upserts: Sequence[str]) -> None:
-        """Begin a commit with upserts of these URIs."""
+        """Begin a commit; `upserts` has the URIs that it writes."""
         self._tail = tail
         self._rows = tail.rows
         self._revision = revision
@@ -164,10 +164,10 @@ class Commit:
         self._links: dict[Node, dict[Node, str]] = {}  # of the nodes whose links change
 
     def take(self, change: Change) -> None:
-        """Take one change.
+        """Apply one change to the rows.
 
         Raises:
-            Corrupt: it does not fit the rows.
+            Corrupt: it contradicts the rows.
         """
         if isinstance(change, Upsert):
             self._upsert(change)
@@ -178,7 +178,7 @@ class Commit:
         elif isinstance(change, Linked):
             self._link(change)
         elif isinstance(change, Unlinked):
-            if ends := self._ends(change):
+            if ends := self._nodes_of(change):
                 one, other = ends
                 self._links_of(one).pop(other, None)
                 self._links_of(other).pop(one, None)
@@ -188,9 +188,9 @@ class Commit:
                 self._link(link)
 
     def _upsert(self, change: Upsert) -> None:
-        """Put a context in the place of the one that its URI has, if any.
+        """Write a context: a new one, or a new version of the one at its URI.
 
-        Its old metadata end, and so do its texts from the first one on that changed.
+        Old metadata are removed, and so are the texts from the first changed one on.
         """
         tail, uri = self._tail, change.uri
         may_exist = uri in self._maybe_in_base or tail.names.has_in_tail(uri)
@@ -262,13 +262,13 @@ class Commit:
         self._given.append((row, vector))
 
     def _fill(self, text_id: int, vector: bytes) -> None:
-        """Take a late vector; nothing happens if its text is gone or has a vector."""
+        """Store the vector of a text that waits for one; ignore any other text."""
         row = self._tail.vectors.waiting.pop(text_id, None)
         if row is not None:
             self._set_vector(row, vector)
 
     def _keep_texts(self, node: Node, change: Upsert) -> int:
-        """End the texts from the first one on that changed; return the number of kept ones.
+        """Tombstone a node's texts from the first changed one on; return how many are kept.
 
         The order of texts is the order of rows, so no text behind a changed one is kept.
         """
@@ -282,7 +282,7 @@ class Commit:
         return kept
 
     def _keep(self, row: int, text: IndexedText) -> bool:
-        """Return True if a row can stay for a text; take the vector that it may bring."""
+        """Return True if this row already has this text; store the vector if it was missing."""
         arrays = self._rows.arrays
         if arrays.text_id[row] != text.text_id:
             return False
@@ -302,11 +302,11 @@ class Commit:
                 self._delta.vectors.append((row, -1))
 
     def _remove(self, uri: str) -> None:
-        """End a context and all below it."""
+        """Tombstone a context and everything below it; do nothing if it does not exist."""
         self._parents.clear()
         node = self._rows.find(uri)
         if node is None:
-            return  # it came and went since the base was written
+            return  # it was added and removed since the base was written
         if is_file(node):
             row = decode_file(node)
             self._rows.forget_file(row)
@@ -331,23 +331,26 @@ class Commit:
         self._delta.nodes.append((row, -1, DIRECTORIES))
 
     def _link(self, link: Linked) -> None:
-        if ends := self._ends(link):
+        if ends := self._nodes_of(link):
             one, other = ends
             self._links_of(one)[other] = self._links_of(other)[one] = link.reason
 
     def _links_of(self, node: Node) -> dict[Node, str]:
-        """Return the links of a node to change: a copy of those that a snapshot may show."""
+        """Return the links of a node as a dict to change; snapshots keep the old dict."""
         if node not in self._links:
             self._links[node] = dict(self._tail.links.get(node, {}))
         return self._links[node]
 
-    def _ends(self, change: Linked | Unlinked) -> tuple[Node, Node] | None:
-        """Return the ends of a link; None if one is damaged in the store, and so is not here."""
+    def _nodes_of(self, change: Linked | Unlinked) -> tuple[Node, Node] | None:
+        """Return the nodes of both contexts of a link; None if one is not in the index.
+
+        A context that is damaged in the store is not in the index.
+        """
         one, other = self._rows.find(change.uri), self._rows.find(change.other)
         return None if one is None or other is None else (one, other)
 
     def finish(self) -> None:
-        """Write terms, vectors and links, and update the statistics of all directories above."""
+        """Write terms, vectors and links, and update the statistics of the changed directories."""
         tail, delta = self._tail, self._delta
         self._post_terms()
         tail.vectors.write(self._given)

@@ -1,4 +1,4 @@
-"""The rows of a tail: directories, files and texts, and the chains that lead through them."""
+"""The rows of a tail: directories, files and texts, and the linked lists (chains) of rows."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from vikingd.index.lexicon.turns import turn_of
 from vikingd.index.segment.segment_arrays import GrowingArrays, Segment, Sizes
 from vikingd.index.shown_strings import Names
 
-_SPARE = 1024  # rows that are added to the room at least; fewer after a small room
+_SPARE = 1024  # unused rows to add, at least; fewer if the first room is small
 
 
 class Rows:
     """The rows of the base, and those that were appended behind them.
 
-    Published rows stay as they are; only the revision of their end is set. Chains may lead an older
-    snapshot to rows that it must not see yet. It skips them.
+    Published rows stay as they are; only the revision of their end is set. A chain is a linked list
+    of rows, such as the files of a directory. It may lead through rows that are newer than a
+    snapshot; the snapshot skips these.
 
     Attributes:
         directories, files, texts: number of rows in use.
-        dead_texts: number of texts that ended since the base was written.
+        dead_texts: number of texts that were tombstoned since the base was written.
     """
 
     def __init__(self, base: Segment, growing: GrowingArrays, names: Names, room: int) -> None:
@@ -59,17 +60,17 @@ class Rows:
         return Sizes(self.directories, self.files, self.texts)
 
     def make_room(self, more: Sizes) -> None:
-        """Make room for more rows, and some to spare, unless there is enough."""
+        """Extend the arrays if they are too small for `more` rows; add some spare rows then."""
         needed = (used + new for used, new in zip(self.used, more, strict=True))
         if any(need > has for need, has in zip(needed, self.arrays.room, strict=True)):
             spare = max(self.texts // 4, self._spare)
             self._reserve(Sizes(*(new + spare for new in more)))
 
     def _reserve(self, more: Sizes) -> None:
-        """Make room for more rows, in all arrays at once; a mapped base may have it already.
+        """Make all arrays large enough for `more` rows; a mapped base may be so already.
 
-        So the views of an older snapshot stay consistent: the rows of a chain are in the same
-        allocation as the chain.
+        All arrays are copied together, so that the views of an older snapshot stay consistent: a
+        chain and its rows are in the same memory.
         """
         used, base = self.used, self._base_sizes
         room = Sizes(*(have + new for have, new in zip(used, more, strict=True)))
@@ -99,7 +100,7 @@ class Rows:
         return row
 
     def add_file(self, parent: int, uri: str, context_id: int) -> int:
-        """Append a file, link it into the chain of its directory, and return its row."""
+        """Append a file, insert it into the chain of its directory's files, and return its row."""
         row, a = self.files, self.arrays
         name = uris.name(uri)
         siblings = self.files_by_name(parent)
@@ -126,7 +127,7 @@ class Rows:
         return row
 
     def add_text(self, owner: Node, text: IndexedText) -> int:
-        """Append a text of a node, without vector and length, and return its row."""
+        """Append a text of a node and return its row; its vector and length are set later."""
         row, a = self.texts, self.arrays
         a.text_script[row] = text.script
         a.text_died[row] = NEVER
@@ -149,7 +150,7 @@ class Rows:
         return row
 
     def end_text(self, row: int, revision: int) -> None:
-        """Tombstone a text."""
+        """Tombstone a text from a revision on."""
         a = self.arrays
         if a.text_file[row] < 0:
             a.dir_text[a.text_dir[row]] = -1
@@ -157,19 +158,19 @@ class Rows:
         self.dead_texts += 1
 
     def forget_file(self, row: int) -> None:
-        """Remove a file from the sorted files of its directory. The directory stays."""
+        """Remove a file from the cached list of its directory's files."""
         siblings = self.files_by_name(int(self.arrays.file_dir[row]))
         del siblings[bisect_left(siblings, (self._names.files[row], -1))]
 
     def end_directory(self, row: int, revision: int) -> None:
-        """Tombstone a directory."""
+        """Tombstone a directory from a revision on."""
         self._files_by_name.pop(row, None)
         self.arrays.dir_died[row] = revision
 
     # Reading, by the writer in the middle of a commit
 
     def find(self, uri: str) -> Node | None:
-        """Return the living node of a URI; None if there is none."""
+        """Return the living node with a URI; None if there is none."""
         return self._names.find(uri, self._is_alive, self._uri)
 
     def _is_alive(self, node: Node) -> bool:
@@ -202,7 +203,7 @@ class Rows:
         return [row for row in rows + tail[::-1] if died[row] == NEVER]
 
     def files_by_name(self, directory: int) -> list[tuple[str, int]]:
-        """Return the (name, row) of a directory's living files; the list is kept up to date."""
+        """Return the sorted (name, row) of a directory's living files; the list is kept current."""
         known = self._files_by_name.get(directory)
         if known is None:
             known = self._files_by_name[directory] = []
@@ -215,7 +216,7 @@ class Rows:
         return known
 
     def subdirectories(self, directory: int) -> list[int]:
-        """Return the rows of the living directories right below a directory."""
+        """Return the rows of the living directories directly below a directory."""
         died = self.arrays.dir_died
         found: list[int] = []
         if directory < self._base_sizes.directories:
@@ -231,9 +232,9 @@ class Rows:
         return [row for row in found if died[row] == NEVER]
 
     def tree(self) -> Tree:
-        """Return views of the rows in use.
+        """Return views of the rows in use, for a snapshot.
 
-        Chains keep the room behind them: they may begin in rows that a snapshot must not see yet.
+        Chains are not cut to the rows in use: they may lead through newer rows, which readers skip.
         """
         a, base = self.arrays, self._base
         dirs, files, texts = self.used

@@ -1,4 +1,4 @@
-"""The vectors of a tail, and those of its base that arrive late."""
+"""The vectors of a tail, and vectors of base rows that arrived after the base was written."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TailVectors:
     """The vectors of texts, with their codes.
 
     Attributes:
-        waiting: rows of the texts that lack their vector, by text id.
-        filled_in_base: vectors that arrived late, for rows of the base.
+        waiting: the rows of texts that have no vector yet, by text id.
+        filled_in_base: the number of vectors that arrived late, for rows of the base.
     """
 
     def __init__(self, base: Segment) -> None:
@@ -38,13 +38,13 @@ class TailVectors:
         )
 
     def make_room(self, used: int, room: int) -> None:
-        """Make room for the vectors of all text rows; `used` rows are kept."""
+        """Extend the arrays to `room` text rows, base included; the first `used` rows are kept."""
         used, room = used - len(self._base.raw), room - len(self._base.raw)
         if room > len(self._in_tail[0]):
             self._in_tail = [grown(array[:used], room) for array in self._in_tail]
 
     def check(self, vector: bytes) -> None:
-        """Refuse a vector of another dimension.
+        """Raise Corrupt if a vector has another dimension than the index.
 
         Raises:
             Corrupt: it has another dimension.
@@ -54,7 +54,7 @@ class TailVectors:
             raise Corrupt(f"a vector of {numbers} numbers in an index of {self._dimension}")
 
     def write(self, given: Sequence[tuple[int, bytes]]) -> None:
-        """Write vectors, each with the row of its text, and their codes."""
+        """Store (row of a text, vector as float32 bytes) pairs, and compute the vectors' codes."""
         if not given:
             return
         base = self._base
@@ -74,11 +74,15 @@ class TailVectors:
             self.filled_in_base += len(at)
 
     def raw(self, rows: Sequence[int]) -> F32:
-        """Return the vectors [rows, dim] of texts; the entry of a text without one is undefined."""
+        """Return the vectors of text rows, [rows, dim]; undefined for a text without a vector."""
         return gathered(self._base.raw, self._in_tail[-1], np.array(rows, np.int64))
 
     def views(self, vector_at: I64) -> Vectors:
-        """Return views of the vectors in use; `vector_at` has an entry for each text."""
+        """Return the vectors in use, as views, for a snapshot.
+
+        Args:
+            vector_at: for each text row, the revision that brought its vector.
+        """
         tail = len(vector_at) - len(self._base.raw)
         in_use = [array[:tail] for array in self._in_tail]
         views: list[Any] = [*self._in_base, *in_use, vector_at, self._base.int4]

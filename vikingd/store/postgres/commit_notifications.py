@@ -1,4 +1,4 @@
-"""Notifications of commits, from PostgreSQL to this node."""
+"""Notifications of commits: PostgreSQL tells this node about the commits of all nodes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class Subscription:
-    """A subscription to the commits of a tenant.
+    """A callback `on_change` that runs after the commits of one tenant.
 
-    Calls of `on_change` do not overlap. One call may stand for several commits.
+    Its calls do not overlap. One call may stand for several commits.
     """
 
     def __init__(self, listener: Listener, tenant: str, on_change: Callable[[], object]) -> None:
@@ -49,7 +49,7 @@ class Subscription:
         self._is_due = self._runs = self._is_stopped = False
 
     def wake(self) -> None:
-        """Call `on_change` soon, on a thread of the listener."""
+        """Schedule a call of `on_change` on a thread of the listener."""
         with self._condition:
             if self._is_stopped:
                 return
@@ -77,7 +77,7 @@ class Subscription:
                 _log.warning("a commit could not be followed, it is tried again: %s", error)
 
     def stop(self) -> None:
-        """Make no more calls, and wait for the end of one that runs."""
+        """Make no more calls of `on_change`, and wait until a running call has ended."""
         self._listener.forget(self)
         with self._condition:
             self._is_stopped = True
@@ -85,7 +85,7 @@ class Subscription:
 
 
 class Listener:
-    """Listens to the commits of all nodes, on one connection for all tenants of this node.
+    """A connection that listens to the commits of all nodes, for all tenants of this node.
 
     It also polls the database once a second. The poll makes up for lost notifications, and shows
     whether the database still answers.
@@ -124,11 +124,11 @@ class Listener:
         return made
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Run work on a thread of the listener."""
+        """Run a function on a thread of the listener."""
         self._pool.submit(work)
 
     def forget(self, subscription: Subscription) -> None:
-        """Make no more calls for a subscription."""
+        """Remove a subscription, so that commits no longer wake it."""
         with self._lock:
             of_tenant = self._subscriptions.get(subscription.tenant, [])
             if subscription in of_tenant:
@@ -157,9 +157,9 @@ class Listener:
                 self._stopped.wait(_PAUSE)
 
     def tell(self, fault: str) -> None:
-        """Note whether the database answers: the reason why not, or "" after an answer.
+        """Record that the database answers (""), or the reason why it does not.
 
-        At the beginning of a fault, all subscriptions are woken.
+        When the database stops answering, all subscriptions are woken, so that waiting calls fail.
         """
         before, self.fault = self.fault, fault
         if fault and not before:
@@ -167,7 +167,7 @@ class Listener:
             with self._lock:
                 for of_tenant in self._subscriptions.values():
                     for one in of_tenant:
-                        one.wake()  # what waits for commits waits in vain
+                        one.wake()  # calls that wait for a commit fail now
         elif before and not fault:
             _log.warning("the database can be reached again")
         if not fault:
@@ -183,7 +183,10 @@ class Listener:
                 self._wake(note.payload.split(" ")[0])
 
     def _poll(self, db: psycopg.Connection[TupleRow]) -> None:
-        """Ask for the state of each tenant; a broken connection shows itself, too."""
+        """Read the state of each tenant, and wake the subscriptions of those that changed.
+
+        A broken connection raises an error here.
+        """
         with self._lock:
             all_of_them = [one for each in self._subscriptions.values() for one in each]
         tenants = sorted({one.tenant for one in all_of_them})
@@ -198,7 +201,10 @@ class Listener:
                 one.wake()
 
     def _compare_clocks(self, before: float, of_database: float, after: float) -> None:
-        """Warn if the clock of this node is off; the database looked at its own in between."""
+        """Warn if this node's clock differs by more than 5 s from the database's.
+
+        The times are those of this node before and after it read `of_database`.
+        """
         ahead = max(before - of_database, 0.0) + min(after - of_database, 0.0)
         is_off = abs(ahead) > _CLOCKS_DIFFER
         if is_off and not self._clock_is_off:

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that shows one tenant, with the shared statements in its own words."""
+"""A connection to PostgreSQL that shows one tenant, with the shared statements in its dialect."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ SELECT set_config(name, '0', false)
 """
 # A transaction that writes to the log alone; it waits as each commit does.
 _SMALL = "SELECT pg_logical_emit_message(true, 'vikingd', '')"
-_UNKEPT = "store.clean"  # a database of its own needs no check after a node was killed
+_UNKEPT = "store.clean"  # not kept: PostgreSQL recovers by itself after a kill
 _PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
 
 _own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
 
 
 def connect(url: str) -> psycopg.Connection[TupleRow]:
-    """Return a connection in autocommit mode to the primary of a database.
+    """Return a new connection in autocommit mode to the primary server of a database.
 
     Raises:
-        psycopg.OperationalError: it cannot be reached.
-        StoreMismatch: it cannot hold all texts.
+        psycopg.OperationalError: the server cannot be reached.
+        StoreMismatch: the encoding of the database is not UTF-8.
     """
     db = psycopg.Connection.connect(**arguments(url))
     try:
@@ -72,7 +72,7 @@ def connect(url: str) -> psycopg.Connection[TupleRow]:
 
 
 def arguments(url: str) -> dict[str, Any]:
-    """Return the arguments of a connection to the primary of a database."""
+    """Return the keyword arguments for a psycopg connection to the primary server at this URL."""
     return {
         "connect_timeout": 3,
         "keepalives_idle": 5,
@@ -81,7 +81,7 @@ def arguments(url: str) -> dict[str, Any]:
         "tcp_user_timeout": 10_000,
         "application_name": "vikingd",
         **conninfo_to_dict(url),
-        "target_session_attrs": "read-write",  # a standby that lags must not prove a loss
+        "target_session_attrs": "read-write",  # a standby may lag, which would look like lost data
         "client_encoding": "UTF8",
         "autocommit": True,
         "cursor_factory": psycopg.RawCursor[TupleRow],
@@ -89,10 +89,10 @@ def arguments(url: str) -> dict[str, Any]:
 
 
 def set_up(db: psycopg.Connection[TupleRow]) -> None:
-    """Set up a new connection.
+    """Check the encoding of a new connection and set its session parameters.
 
     Raises:
-        StoreMismatch: the database cannot hold all texts.
+        StoreMismatch: the encoding of the database is not UTF-8.
     """
     encoding = db.info.parameter_status("server_encoding")
     if encoding != "UTF8":
@@ -108,24 +108,29 @@ def commit(db: psycopg.Connection[TupleRow]) -> None:
     """Commit the open transaction.
 
     Raises:
-        Unconfirmed: the server warns: an operator or a timeout has ended the wait for the standby.
-        InFailedSqlTransaction: the transaction had failed before, and was rolled back.
+        Unconfirmed: the commit no longer waits for the standby, since a timeout or an operator has
+            ended the wait.
+        InFailedSqlTransaction: an earlier statement had failed, so the transaction was rolled back.
     """
     if _confirmed(db, "COMMIT") != "COMMIT":
         raise psycopg.errors.InFailedSqlTransaction("the transaction was rolled back")
 
 
 def wait_for_standby(db: psycopg.Connection[TupleRow]) -> None:
-    """Wait until the standby has all earlier commits of the server, if commits wait for one.
+    """Wait until the standby has all earlier commits, if commits are synchronous.
 
     Raises:
-        Unconfirmed: this wait was ended, too.
+        Unconfirmed: a timeout or an operator has ended the wait.
     """
     _confirmed(db, _SMALL)
 
 
 def _confirmed(db: psycopg.Connection[TupleRow], sql: str) -> str:
-    """Run a statement that commits; return its tag."""
+    """Run a statement that commits, and return PostgreSQL's command tag, such as "COMMIT".
+
+    Raises:
+        Unconfirmed: the server warns that the standby may lack the commit.
+    """
     warnings: list[str] = []
 
     def note(told: Diagnostic) -> None:
@@ -157,21 +162,21 @@ class PostgresConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """True while a transaction is open and can go on."""
+        """True while a transaction is open, also after a failed statement."""
         return self.db.info.transaction_status in (
             TransactionStatus.INTRANS,
             TransactionStatus.INERROR,
         )
 
     def begin(self, mode: str = "") -> None:
-        """Begin a transaction of the tenant."""
+        """Begin a transaction that sees the rows of the tenant only; `mode` is SQL after BEGIN."""
         self.db.execute(self._begin.format(mode))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the block in a transaction; roll back if the block or the commit fails.
 
-        Within a transaction the block is a part of it.
+        If a transaction is open already, the block becomes a part of it.
 
         Raises:
             StoreAway: the outcome of the commit is unknown.
@@ -194,13 +199,13 @@ class PostgresConnection:
             raise
 
     def roll_back(self) -> None:
-        """End an open transaction without its changes."""
+        """Undo an open transaction; do nothing without one."""
         if not self.db.closed and self.db.info.transaction_status != TransactionStatus.IDLE:
             with suppress(psycopg.Error):
                 self.db.execute("ROLLBACK")
 
     def execute(self, sql: str, values: Sequence[object] = (), /) -> psycopg.Cursor[TupleRow]:
-        """Run one statement."""
+        """Run one SQL statement and return its result."""
         cursor = self.db.cursor()
         cursor.execute(_own.get(sql) or _own_form(sql), values or None)
         return cursor
@@ -208,19 +213,19 @@ class PostgresConnection:
     def executemany(
         self, sql: str, rows: Iterable[Sequence[object]], /
     ) -> psycopg.Cursor[TupleRow]:
-        """Run one statement for each row of values."""
+        """Run one SQL statement for each row of parameters."""
         cursor = self.db.cursor()
         cursor.executemany(_own.get(sql) or _own_form(sql), list(rows))
         return cursor
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state of the store; empty if there is none."""
+        """Return the state of the tenant's store by key; {} if the tenant does not exist."""
         columns = ", ".join(_STATE.values())
         row = self.db.execute(f"SELECT {columns} FROM state").fetchone()
         return dict(zip(_STATE, row, strict=True)) | {_UNKEPT: 1} if row else {}
 
     def get_meta(self, *keys: str) -> dict[str, Any]:
-        """Return values by key; missing keys are left out."""
+        """Return values of the table `meta` by key; missing keys are left out."""
         if any(key in _STATE for key in keys):
             state = self.get_state()
             return {key: state[key] for key in keys if key in state}
@@ -231,7 +236,7 @@ class PostgresConnection:
         return {key: decoded(value) for key, value in rows}
 
     def set_meta(self, values: Mapping[str, object]) -> None:
-        """Write values by key."""
+        """Write values into the table `meta` by key; those of the state are columns of `state`."""
         state = {key: value for key, value in values.items() if key in _STATE}
         if state:
             columns = ", ".join(f"{_STATE[key]} = ?" for key in state)
@@ -242,14 +247,17 @@ class PostgresConnection:
                 self.execute("INSERT INTO meta (key, value) VALUES (?, ?)", (key, _encoded(value)))
 
     def last_ids(self) -> LastIds:
-        """Return the last ids."""
+        """Return the largest ids that were given so far."""
         row = self.db.execute("SELECT last_context, last_text, last_entry FROM state").fetchone()
         assert row is not None
         return LastIds(*row)
 
 
 def _own_form(sql: str) -> str:
-    """Return a statement in PostgreSQL's form; only constant ones, since all are kept."""
+    """Translate a shared SQL statement into PostgreSQL's dialect, and cache it for ever.
+
+    `?` becomes `$1`, for example. Only constant statements may be passed.
+    """
     count = 0
 
     def replaced(found: re.Match[str]) -> str:
@@ -265,12 +273,12 @@ def _own_form(sql: str) -> str:
 
 
 def _encoded(value: object) -> bytes:
-    """Return a value of meta as bytes, with its type."""
+    """Encode a value for the table `meta`: "b" and its bytes, or "j" and its JSON."""
     if isinstance(value, bytes):
         return b"b" + value
     return b"j" + json.dumps(value).encode()
 
 
 def decoded(stored: bytes) -> Any:
-    """Return a value of meta from its bytes."""
+    """Decode a value of the table `meta` that `_encoded` made."""
     return bytes(stored[1:]) if stored[:1] == b"b" else json.loads(stored[1:])

@@ -1,4 +1,4 @@
-"""Tenants in PostgreSQL as source and target of a copy, see `vikingd.store.store_copy`."""
+"""PostgreSQL tenants as source or target of `vikingd.store.store_copy`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Source:
 
 @contextmanager
 def postgres_source(url: str, tenant: str) -> Iterator[_Source]:
-    """Yield a tenant of a database for reads, at one revision, while nodes may write it."""
+    """Open a tenant of a database for reading, at one revision; nodes may go on writing."""
     with domain_errors("the database could not be read"), connect(url) as db:
         migrate(db)
         part = PostgresConnection(db, tenant)
@@ -104,9 +104,9 @@ class _Target:
 
 @contextmanager
 def postgres_target(url: str, tenant: str) -> Iterator[_Target]:
-    """Yield a new tenant of a database, to be filled within a `with` block.
+    """Create a tenant of a database, and fill it within the block.
 
-    The tenant appears at the end of the block. At an error, nothing is left.
+    The tenant appears at the end of the block. If the block raises, nothing of it remains.
     """
     check_tenant_name(tenant)
     with domain_errors("the database could not be written"), connect(url) as db:

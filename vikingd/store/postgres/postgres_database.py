@@ -27,7 +27,7 @@ _READS = 16  # connections, at most
 _WRITES = 16  # connections, at most; each is in use for the time of a transaction
 _PATIENCE = 10.0  # seconds that a write waits for one of them
 _SILENT = 5.0  # seconds without an answer to a poll; then all connections are cut
-_LOOK = 0.5  # seconds between two looks for that
+_LOOK = 0.5  # seconds between two checks of that
 _RETRY_AFTER = 0.5  # seconds
 
 # Another cluster has another identifier; a promotion begins another timeline.
@@ -42,8 +42,8 @@ class WriteConnection:
 
     Attributes:
         db: the connection.
-        timeline: the cluster and the timeline of its server, see `timeline_of`.
-        is_new: True until it was given back once; others may have broken while they were idle.
+        timeline: the server and its timeline, see `timeline_of`.
+        is_new: True until its first use has ended. A connection that was idle since may be broken.
     """
 
     __slots__ = ("db", "is_new", "timeline")
@@ -54,17 +54,17 @@ class WriteConnection:
         self.is_new = True
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection; errors are ignored."""
         with suppress(psycopg.Error):
             self.db.close()
 
 
 class Database:
-    """The database of a node.
+    """The connection pool of this node to its database.
 
-    A server that is frozen, or behind a network that drops packets, neither answers nor ends its
-    connections. So if the poll has no answer for five seconds, this cuts the connections, and the
-    calls that wait for them fail. While the database is away, others fail at once.
+    If the database does not answer the poll for five seconds, for example because the server is
+    frozen or the network drops packets, the connections in use are cut, so that waiting calls fail.
+    Until the database answers again, new calls fail at once.
 
     Args:
         url: the URL of the database; several hosts are tried in turn, and the primary is used.
@@ -117,14 +117,18 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
-        """Lend a connection for reads, and for rare writes."""
+        """Lend a connection from the pool for reads and rare writes, until the block ends.
+
+        Raises:
+            StoreAway: the database cannot be reached.
+        """
         self.check()
         with self._reads.connection() as db, self._waiting_for(db):
             yield db
 
     @contextmanager
     def connected(self) -> Iterator[psycopg.Connection[TupleRow]]:
-        """Open a connection within the block, also while the database is said to be away.
+        """Open a new connection for the block, even if the database did not answer the last poll.
 
         Raises:
             psycopg.Error: it cannot be reached.
@@ -133,7 +137,7 @@ class Database:
             yield db
 
     def take(self) -> WriteConnection:
-        """Lend a connection for writes, until `give` or `drop`.
+        """Lend a connection for writes; the caller returns it with `give` or `drop`.
 
         Raises:
             StoreAway: the database cannot be reached, or too many writes wait.
@@ -156,7 +160,7 @@ class Database:
         return taken
 
     def give(self, taken: WriteConnection) -> None:
-        """Take a connection back for the next write."""
+        """Return a working connection, for the next write."""
         taken.is_new = False
         if taken.db.closed:
             self.drop(taken)
@@ -167,7 +171,7 @@ class Database:
         self._places.release()
 
     def drop(self, taken: WriteConnection) -> None:
-        """Close a connection that does not work, and the idle ones, which will not work either."""
+        """Close a broken connection and all idle ones, which are probably broken too."""
         with self._lock:
             self._lent.discard(taken.db)
             idle, self._idle = self._idle, []
@@ -176,10 +180,10 @@ class Database:
         self._places.release()
 
     def subscribe(self, tenant: str, on_change: Callable[[], object]) -> Subscription:
-        """Call `on_change` now, and after each commit of a tenant by any node.
+        """Call `on_change` soon, and after each commit of a tenant by any node.
 
         Args:
-            tenant: the name of the tenant; "" for the keys and limits of all.
+            tenant: the name of the tenant; "" for changes of keys and limits.
         """
         return self._listener.subscribe(tenant, on_change)
 
@@ -221,13 +225,16 @@ class Database:
 
 
 def _cut(db: psycopg.Connection[TupleRow]) -> None:
-    """End a connection for the thread that waits for it."""
+    """Shut down the socket of a connection, so that the thread that waits for it fails."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(db.fileno())) as its_own:
         its_own.shutdown(socket.SHUT_RDWR)
 
 
 def timeline_of(db: psycopg.Connection[TupleRow]) -> str:
-    """Return the cluster and the timeline of a server; "" if it does not tell them."""
+    """Return an identifier of a database server and its timeline; "" if it may not be read.
+
+    The timeline changes when a standby is promoted.
+    """
     try:
         row = db.execute(_TIMELINE).fetchone()
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL as errors of the domain."""
+"""Conversion of PostgreSQL's errors into domain errors."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _PASSWORD = re.compile(r"(password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S+)")
 
 
 class Unconfirmed(psycopg.OperationalError):  # type: ignore[misc]  # mypy skips psycopg
-    """A commit that the primary has, but perhaps not its synchronous standby."""
+    """A commit that is on the primary server, but perhaps not on its synchronous standby."""
 
 
 def without_password(text: str) -> str:
-    """Return a text without the users and passwords of URLs, and without other passwords."""
+    """Return a text with "***" for the credentials in URLs and the values of password=."""
     return _PASSWORD.sub(r"\1***", _URL.sub("://***@", text))
 
 
 def is_away(error: BaseException) -> bool:
-    """Tell from an error that the database cannot be reached, or that a repeat may help."""
+    """Return True if an error means that the database is unreachable, or that a retry may help."""
     if isinstance(error, (psycopg.InterfaceError, PoolTimeout)):
         return True
     state: str | None = getattr(error, "sqlstate", None)
@@ -40,7 +40,10 @@ def is_away(error: BaseException) -> bool:
 
 
 def to_domain_error(what: str, error: BaseException) -> BaseException:
-    """Return the error for the caller; an error of our own code is returned unchanged."""
+    """Convert an error of PostgreSQL into a domain error whose message begins with `what`.
+
+    Any other error is returned unchanged.
+    """
     if is_away(error):
         return away(error)
     if isinstance(error, errors.DiskFull):
@@ -58,7 +61,7 @@ def away(error: BaseException) -> StoreAway:
 
 
 def unknown(error: BaseException) -> StoreAway:
-    """Return the error for a commit without a known outcome."""
+    """Return the error for a commit that may or may not have happened."""
     return StoreAway(
         "the database did not confirm the end of a write, which may be there: "
         f"{_one_line(error)}; repeat the call later",
@@ -68,7 +71,7 @@ def unknown(error: BaseException) -> StoreAway:
 
 @contextmanager
 def domain_errors(what: str) -> Iterator[None]:
-    """Turn errors of PostgreSQL into errors of the domain."""
+    """Convert PostgreSQL errors of the block into domain errors; messages begin with `what`."""
     try:
         yield
     except (psycopg.Error, PoolTimeout) as error:

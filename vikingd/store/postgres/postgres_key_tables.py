@@ -1,4 +1,4 @@
-"""The tables of the keys and limits of all nodes."""
+"""The tables of keys, tenants and their limits, which all nodes of a database share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEXT = "UPDATE state SET value = value + 1 WHERE name = 'changes' RETURNING val
 
 
 class AccessTables:
-    """The tables in the schema `vikingd_access`.
+    """The tables of keys, tenants and limits, in the schema `vikingd_access`.
 
     Args:
         database: the database of the node.
@@ -32,7 +32,7 @@ class AccessTables:
 
     @contextmanager
     def changing(self, *, key: str = "", tenant: str = "") -> Iterator[PostgresConnection]:
-        """Run a transaction that changes a key or a tenant, and notify all nodes at its commit.
+        """Open a transaction that changes a key or a tenant; its commit notifies all nodes.
 
         Args:
             key: the id of the changed key; "" for none.
@@ -48,7 +48,7 @@ class AccessTables:
 
     @contextmanager
     def noting(self) -> Iterator[PostgresConnection]:
-        """Run a transaction whose changes need no notification, such as times of last use."""
+        """Open a transaction for changes that no node must hear of, such as times of last use."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)
             with part.transaction():
@@ -56,7 +56,7 @@ class AccessTables:
 
     @contextmanager
     def asking(self) -> Iterator[PostgresConnection]:
-        """Run a transaction whose reads see one state of the database."""
+        """Open a read-only transaction; all reads in the block see one state of the database."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)
             part.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -66,7 +66,7 @@ class AccessTables:
                 part.roll_back()
 
     def timeline(self) -> str:
-        """Return an identifier of the server's history.
+        """Return an identifier of the database server and its timeline.
 
         It changes when a standby is promoted, or when the database is replaced by another one.
         """
@@ -74,7 +74,7 @@ class AccessTables:
             return timeline_of(db)
 
     def subscribe(self, on_change: Callable[[], object]) -> Subscription:
-        """Call `on_change` now, and after the changes of any node."""
+        """Call `on_change` soon, and after each change of keys or tenants by any node."""
         return self._database.subscribe("", on_change)
 
 

@@ -197,7 +197,7 @@ def migrate(db: Connection[TupleRow]) -> None:
     """Migrate the tables to the newest schema, all steps in one transaction.
 
     Raises:
-        StoreMismatch: a newer vikingd made them, or they are not those of their number.
+        StoreMismatch: a newer vikingd made the tables, or they do not match their schema number.
     """
     with db.transaction():
         db.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
@@ -221,14 +221,14 @@ def migrate(db: Connection[TupleRow]) -> None:
                     _add_checksums(db)
         except InsufficientPrivilege:
             raise
-        except ProgrammingError as error:  # the tables of a script exist, or those before it do not
+        except ProgrammingError as error:  # a table exists already, or an earlier one is missing
             raise _not_of(version, str(error).partition("\n")[0]) from error
         db.execute("DELETE FROM vikingd.schema")
         db.execute(f"INSERT INTO vikingd.schema VALUES ({len(MIGRATIONS)})")
 
 
 def _add_checksums(db: Connection[TupleRow]) -> None:
-    """Compute the checksums of all tenants and keys, within the open transaction."""
+    """Compute and store the checksums of all tenants and keys, in the caller's transaction."""
     db.execute("SET LOCAL search_path = vikingd_tenant")
     for (tenant,) in db.execute("SELECT tenant FROM vikingd.tenants ORDER BY 1").fetchall():
         db.execute("SELECT set_config('vikingd.tenant', $1, true)", (tenant,))

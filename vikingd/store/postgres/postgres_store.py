@@ -31,15 +31,15 @@ _READ = "the store could not be read"
 _ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _KEPT_REMOVALS = 100_000  # revisions that other nodes may still have to follow
 
-_SIZE_KEPT = 10.0  # seconds at least: the size is read from all rows
-_SIZE_SHARE = 0.01  # of the time at most may go into that
+_SIZE_KEPT = 10.0  # seconds for which the size is kept, at least: it is read from all rows
+_SIZE_SHARE = 0.01  # the largest share of the time that these reads may take
 
 
 class PostgresReads(Reads):
-    """The reads of a tenant.
+    """The reads of one tenant.
 
     Args:
-        database: of the node.
+        database: the database of this node.
         tenant: the name of the tenant.
     """
 
@@ -73,7 +73,7 @@ class PostgresReads(Reads):
         return int(size)
 
     def backup(self, _: Callable[[], None]) -> Backup:
-        """Refuse: the database has its own backups."""
+        """Raise InvalidField: PostgreSQL databases are backed up with pg_dump."""
         raise InvalidField("store", "is a PostgreSQL database; make backups with pg_dump")
 
 
@@ -95,15 +95,15 @@ WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 
 
 class PostgresStore(PostgresReads, SharedStore):
-    """The contexts, texts, vectors and links of a tenant, which several nodes write.
+    """The store of one tenant in a database that several nodes write.
 
     Args:
-        database: of the node.
+        database: the database of this node.
         tenant: the name of the tenant.
         model: the name of the model that makes the vectors; "none" for no model.
         dimension: numbers in a vector; None for the dimension of the first vector.
         reembed: if the store has vectors of another model, drop them instead of failing.
-        make: make the tenant if it is missing.
+        make: create the tenant if it does not exist.
 
     Attributes:
         is_gone: True once the tenant was deleted, by this node or another one.
@@ -111,7 +111,7 @@ class PostgresStore(PostgresReads, SharedStore):
     Raises:
         NotFound: there is no such tenant.
         StoreAway: the database cannot be reached.
-        StoreMismatch: its vectors do not fit.
+        StoreMismatch: the vectors of the store are of another model or dimension.
         StoreFailed: PostgreSQL refuses a statement.
     """
 
@@ -150,11 +150,11 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def history(self) -> History:
-        """The history as this node knows it, without a read of the database."""
+        """The history of the store as this node last read it."""
         return self._history
 
     def read_history(self) -> History:
-        """Return the history of the store as the primary has it now.
+        """Read the history of the store from the database.
 
         Raises:
             NotFound: the tenant was deleted.
@@ -173,7 +173,7 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def point(self) -> Point:
-        """The newest commit that this node knows."""
+        """The newest commit that this node knows, with the store's id and the epoch."""
         return self._history.point
 
     @property
@@ -183,11 +183,11 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers in a vector; None until it is known."""
+        """The number of components of a vector; None until the first one is written."""
         return self._committing.dimension
 
     def why_not(self, point: Point) -> str:
-        """Return why an index that was written at a point does not belong here; "" if it does."""
+        """Return the reason why an index written at this point cannot be used; "" if it can."""
         return self._history.why_not(point)
 
     def news(self, point: Point, found: Found) -> News | None:
@@ -198,6 +198,7 @@ class PostgresStore(PostgresReads, SharedStore):
         Raises:
             Corrupt: removals after the point are no longer kept, or a changed context is damaged.
             StoreAway: the database cannot be reached.
+            NotFound: the tenant was deleted.
         """
         with self._snapshot() as db:
             history = self._read_history(db)
@@ -209,13 +210,13 @@ class PostgresStore(PostgresReads, SharedStore):
             return News(changes, history.point)
 
     def note_timeline(self) -> None:
-        """See `SharedStore.note_timeline`; each transaction compares the timelines."""
+        """Begin a new epoch if the server has changed; see `SharedStore.note_timeline`."""
         self._writer.run(lambda _: None)
 
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
-        """Return texts that wait for their vector, and lease them: no other node gets them now.
+        """Return texts that wait for their vector, reserved for this node for a minute.
 
-        A lease ends after a minute; a node that still works on a text renews it here.
+        Other nodes do not get them meanwhile. A repeated call renews the reservations of this node.
         """
         with domain_errors("the backlog could not be read"), self._database.connection() as db:
             part = PostgresConnection(db, self._tenant)
@@ -232,7 +233,7 @@ class PostgresStore(PostgresReads, SharedStore):
         return [text for text in waiting if text.text_id in mine][:limit]
 
     def lead_descriptions(self) -> bool:
-        """See `SharedStore.lead_descriptions`."""
+        """Try to become the node that describes contexts; see `SharedStore.lead_descriptions`."""
         with domain_errors("no lease could be taken"), self._database.connection() as db:
             part = PostgresConnection(db, self._tenant)
             with part.transaction():
@@ -253,16 +254,16 @@ class PostgresStore(PostgresReads, SharedStore):
         self._writer.start(on_commit)
 
     def listen(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` at once, after each commit of any node, and once a second."""
+        """Call `on_change` soon, and after each commit of any node."""
         self._subscription = self._database.subscribe(self._tenant, on_change)
 
     @property
     def origin(self) -> tuple[str, str]:
-        """The store and the epoch of the last commit of this node."""
+        """The store id and the epoch of the last commit of this node."""
         return self._committing.origin
 
     def forget_removals(self, up_to_revision: int) -> None:
-        """Drop removals that are so old that no node should still have to follow them."""
+        """Delete old records of removed contexts; some are kept for nodes that lag behind."""
         last = up_to_revision - _KEPT_REMOVALS
         if last <= 0:
             return

@@ -1,4 +1,4 @@
-"""The tenants of a database."""
+"""The tenants of a PostgreSQL database: create, list and delete them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, 
     epochs, timeline, last_context, last_text, last_entry)
 VALUES ($1, $2, $3, $4, 1, 0, 0, '', '[]', $5, 1, 0, 0) ON CONFLICT (tenant) DO NOTHING
 """
-# Of contexts the texts, links, entries and descriptions go too. Nobody writes a tenant without a
-# row.
+# A deleted context takes its texts, links, entries and descriptions with it. No node writes a
+# tenant without a row in the table of tenants.
 _TABLES = ("contexts", "removals", "requests", "leases", "meta")
 _LEFT_WITH_KEYS = """
 SELECT tenant FROM vikingd_access.keys UNION SELECT name FROM vikingd_access.tenants
@@ -34,11 +34,11 @@ EXCEPT SELECT tenant FROM vikingd.tenants ORDER BY 1
 
 
 class SharedTenants:
-    """The tenants of all nodes.
+    """The tenants of a database, which all nodes share.
 
     Args:
         database: the database of the tenants.
-        model: the name of the model that makes the vectors of new ones; "none" for no model.
+        model: the name of the model that makes the vectors of new tenants; "none" for no model.
         dimension: numbers in a vector; None for the dimension of the first vector.
 
     The methods raise StoreAway if the database cannot be reached.
@@ -50,23 +50,23 @@ class SharedTenants:
         self._dimension = dimension
 
     def names(self) -> list[str]:
-        """Return the names of all tenants in order."""
+        """Return the names of all tenants, sorted."""
         with domain_errors(_READ), self._database.connection() as db:
             return [name for (name,) in db.execute("SELECT tenant FROM vikingd.tenants ORDER BY 1")]
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a tenant."""
+        """Return True if a tenant with this name exists."""
         with domain_errors(_READ), self._database.connection() as db:
             found = db.execute("SELECT 1 FROM vikingd.tenants WHERE tenant = $1", (name,))
             return found.fetchone() is not None
 
     def without_store(self) -> list[str]:
-        """Return the deleted tenants that still have keys or limits."""
+        """Return the names of deleted tenants that still have keys or limits."""
         with domain_errors(_READ), self._database.connection() as db:
             return [name for (name,) in db.execute(_LEFT_WITH_KEYS)]
 
     def make(self, name: str) -> bool:
-        """Make an empty tenant; return False if there is one."""
+        """Create an empty tenant. Return False if it exists already."""
         with domain_errors("the tenant could not be made"), self._database.connection() as db:
             part = PostgresConnection(db, name)
             store, timeline = secrets.token_hex(16), timeline_of(db)
@@ -79,9 +79,9 @@ class SharedTenants:
                 return True
 
     def delete(self, name: str) -> tuple[int, int]:
-        """Delete a tenant with all that it has; return the numbers of its contexts and bytes.
+        """Delete a tenant with all its data; return the numbers of its contexts and bytes.
 
-        A write of another node comes before it, or finds no tenant.
+        A concurrent write of another node is either deleted too, or fails with NotFound.
 
         Raises:
             NotFound: there is no such tenant.

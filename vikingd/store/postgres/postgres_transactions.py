@@ -1,4 +1,4 @@
-"""The transactions that write the part of a tenant; several nodes take turns.
+"""The transactions that write the rows of one tenant in PostgreSQL; several nodes take turns.
 
 Each transaction locks the row of the tenant first. So the revisions and ids of a tenant have no gap
 and no conflict, and two transactions never wait for each other.
@@ -33,7 +33,7 @@ _PAUSE = 0.1  # seconds between two attempts to ask for it
 
 
 class PostgresCommitting(Committing):
-    """Transactions of a tenant, on connections of the node.
+    """The transactions of one tenant, on connections that the database lends.
 
     Args:
         database: the database, which lends the connections.
@@ -59,11 +59,11 @@ class PostgresCommitting(Committing):
 
     @contextmanager
     def transaction(self) -> Iterator[Begun]:
-        """Run a transaction that holds the lock of the tenant.
+        """Open a transaction that holds the tenant's lock; commit it at the end of the block.
 
         Raises:
             StoreAway: the database cannot be reached. Nothing was written, unless the message says
-                that it may be there.
+                that the outcome is unknown.
             StoreMismatch: another node has begun to use another model.
             NotFound: the tenant was deleted.
         """
@@ -92,7 +92,12 @@ class PostgresCommitting(Committing):
             (database.drop if broke else database.give)(taken)
 
     def _begin(self) -> tuple[WriteConnection, PostgresConnection, str, int]:
-        """Begin a transaction and lock the tenant; an idle connection may have broken before."""
+        """Begin a transaction and lock the tenant; if an idle connection is broken, try a new one.
+
+        Returns:
+            (the connection, the same for this tenant, the transaction's id, the database's time in
+            microseconds since the epoch).
+        """
         for attempt in range(2):
             taken = self._database.take()
             part = PostgresConnection(taken.db, self._tenant)
@@ -125,7 +130,7 @@ class PostgresCommitting(Committing):
         return taken, part, xid, now
 
     def write_state(self, state: Mapping[str, object]) -> None:
-        """Write the new state of the store, and tell the other nodes of the commit."""
+        """Write the new state of the tenant, and notify the other nodes at the commit."""
         assert self._part is not None
         self._part.set_meta(state)
         self._part.execute(
@@ -136,10 +141,11 @@ class PostgresCommitting(Committing):
         self._part.execute("SELECT pg_notify(?, ?)", (CHANNEL, told))
 
     def _is_committed(self, xid: str, timeline: str) -> bool:
-        """Ask the same server for the outcome of a transaction that was not confirmed.
+        """Return True if a commit without confirmation took place and is on the standby.
 
-        Another server, which took its place, may have given the number to another transaction. A
-        transaction that the server has may lack on its standby, until a later commit is there.
+        The server is asked for the transaction's id for up to 10 seconds. If another server has
+        taken its place, the answer is False, because there the id may belong to another
+        transaction.
         """
         ends = time.monotonic() + _PATIENCE
         while time.monotonic() < ends:

@@ -1,4 +1,4 @@
-"""Reads of the texts that wait for their vector, and of vectors that equal texts have."""
+"""Reads of the texts that wait for their vector, and of vectors that equal texts have already."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class BacklogReads(DatabaseReads):
     """Reads of the backlog: the texts that wait for their vector."""
 
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
-        """Return up to `limit` texts that wait for their vector, in the order of the work.
+        """Return up to `limit` texts that wait for their vector, in the order for embedding them.
 
         Texts with an id in `first` come first, abstracts before passages. Then the tree whose text
         waits longest takes turns with the trees of the newest texts, see `fair_order`. So a later
-        import does not stop an earlier one, and a small write is not behind a large import. In each
-        tree, abstracts come before passages, and both before the files of `LATE_KINDS`.
+        import does not stop an earlier one, and a small write does not wait for a large import. In
+        each tree, abstracts come before passages, and the files of `LATE_KINDS` come last.
         """
         with self._snapshot() as db:
             model = db.get_meta("store.model")["store.model"]
@@ -67,7 +67,7 @@ class BacklogReads(DatabaseReads):
             if first:
                 ids = [text_id for (text_id,) in db.execute(_ASKED, (json.dumps(first), limit))]
             if len(ids) < limit:
-                ids += fair_order(_ends(db, _OLDEST, limit), _ends(db, _NEWEST, limit))
+                ids += fair_order(_from_end(db, _OLDEST, limit), _from_end(db, _NEWEST, limit))
             ids = list(dict.fromkeys(ids))[:limit]
             rows = {row[0]: row for row in db.execute(_WAITING, (json.dumps(ids),))}
         waiting = []
@@ -81,7 +81,7 @@ class BacklogReads(DatabaseReads):
         return waiting
 
     def backlog_size(self) -> Backlog:
-        """Return the number of waiting texts, and their work."""
+        """Return the number of waiting texts, and the estimated cost of embedding them."""
         with self._snapshot() as db:
             return Backlog(
                 *db.execute(
@@ -91,9 +91,10 @@ class BacklogReads(DatabaseReads):
             )
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that the embedder made of texts with these digests.
+        """Return stored vectors by digest, for texts that have one of these digests.
 
-        A damaged one is left out: its copy would have a checksum of its own, and pass for sound.
+        Damaged vectors are left out. A copy would get a valid checksum, which would hide the
+        damage.
         """
         if not digests:
             return {}
@@ -117,13 +118,13 @@ class BacklogReads(DatabaseReads):
             return count, revision_of(db)
 
 
-def _ends(db: Connection, end: str, limit: int) -> list[list[Place]]:
-    """Return up to `limit` texts of each class from one end of the backlog."""
+def _from_end(db: Connection, end: str, limit: int) -> list[list[Place]]:
+    """Return up to `limit` waiting texts of each class; `end` is `_OLDEST` or `_NEWEST`."""
     return [[Place(*row) for row in db.execute(end, (*one, limit))] for one in CLASSES]
 
 
 def invalidate_digests(db: Connection) -> None:
-    """Make all digests differ from earlier ones, within the caller's transaction."""
+    """Change how digests are computed, so that no stored vector is reused for an equal text."""
     db.set_meta({_DROPPED: _dropped(db) + 1})
 
 

@@ -1,4 +1,7 @@
-"""The order in which waiting texts get their vectors: fair to the trees that they belong to."""
+"""The order in which waiting texts get their vectors. It is fair between trees (imports).
+
+A tree is a topmost named directory, such as viking://resources/NAME.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ CLASSES = ((1, 0), (1, 1), (2, 0), (2, 1))
 
 
 class Place(NamedTuple):
-    """The place of a waiting text: a greater id was written later."""
+    """The id and the URI of a waiting text. A greater id was written later."""
 
     text_id: int
     uri: str
 
 
 def fair_order(oldest: Sequence[Sequence[Place]], newest: Sequence[Sequence[Place]]) -> list[int]:
-    """Return the ids of waiting texts in the order of the work.
+    """Return the ids of waiting texts in the order in which to embed them.
 
-    The trees of the newest texts and the tree whose text waits longest take turns.
+    A text of the longest waiting tree and a text of one of the newest trees come by turns.
 
     Args:
         oldest: the oldest texts of each of `CLASSES`, the oldest first.
@@ -37,7 +40,7 @@ def fair_order(oldest: Sequence[Sequence[Place]], newest: Sequence[Sequence[Plac
 
 
 def _longest_waiting(classes: Sequence[Sequence[Place]]) -> list[int]:
-    """Return the texts of the tree of the oldest text, and the others behind them."""
+    """Return the text ids of the tree that has the oldest text, then all others."""
     places = list(chain.from_iterable(classes))
     if not places:
         return []
@@ -46,7 +49,7 @@ def _longest_waiting(classes: Sequence[Sequence[Place]]) -> list[int]:
 
 
 def _newest_in_turn(classes: Sequence[Sequence[Place]]) -> Iterator[int]:
-    """Yield one text of each tree in turn; the tree with the newest text begins."""
+    """Yield one text id of each tree in turn; the tree with the newest text begins."""
     trees: dict[str, list[int]] = {}
     for place in chain.from_iterable(classes):
         trees.setdefault(tree_of(place.uri), []).append(place.text_id)
@@ -56,14 +59,17 @@ def _newest_in_turn(classes: Sequence[Sequence[Place]]) -> Iterator[int]:
 
 
 def rank_of(metadata: Mapping[str, Any]) -> int:
-    """Return the rank of the texts of a file in its tree, for the column `embeddable`."""
+    """Return 2 for files that are embedded last, such as tests and licences, 1 for all others.
+
+    The rank is stored in the column `embeddable` of the file's texts.
+    """
     return 2 if metadata.get(KEY) in LATE_KINDS else 1
 
 
 def tree_of(uri: str) -> str:
     """Return the topmost named directory of a URI, such as viking://resources/NAME.
 
-    Below viking://users/USER it is viking://users/USER/resources/NAME.
+    For a URI below viking://users/USER it is viking://users/USER/resources/NAME.
     """
     segments = uri[len(ROOT) :].split("/", 4)
     return "/".join(segments[: 4 if segments[0] == "users" else 2])

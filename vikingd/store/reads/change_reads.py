@@ -40,10 +40,13 @@ SELECT (SELECT count(uri) FROM contexts WHERE tenant = 'default'),
 
 
 class ChangeReads(DatabaseReads):
-    """Reads of contexts with their texts and vectors, as the index takes them."""
+    """Reads of all that the index stores: contexts with their texts and vectors, and links."""
 
     def scan(self, found: Found = raised) -> Iterator[Upsert]:
-        """Yield all contexts by URI, with texts and vectors, of the revision at the first one."""
+        """Yield all contexts by URI, with texts and vectors, all of one revision.
+
+        Damaged contexts are left out, and `found` is called with the damage.
+        """
         with self._snapshot() as db:
             yield from _contexts(db, found)
 
@@ -51,9 +54,9 @@ class ChangeReads(DatabaseReads):
     def at_revision(
         self, revision: int, found: Found = raised
     ) -> Iterator[tuple[Iterator[Upsert], list[Linked]] | None]:
-        """Yield (contexts as in `scan`, links), both of `revision`; None if it is not the newest.
+        """Yield (contexts as from `scan`, links) if `revision` is the newest one, else None.
 
-        The contexts are read while they are consumed, within the block.
+        The contexts are read while they are iterated, within the block.
         """
         with self._snapshot() as db:
             is_newest = revision_of(db) == revision
@@ -66,10 +69,10 @@ class ChangeReads(DatabaseReads):
     def changes_since(
         self, revision: int, *, with_links: bool = False, found: Found = raised
     ) -> tuple[list[Change], int]:
-        """Return (the changes from the state at `revision` to the newest state, its revision).
+        """Return (the changes after `revision`, the newest revision).
 
         The order is: removals, oldest first; contexts by URI; vectors of other contexts. All links
-        come last, if one was made or removed since, or if `with_links` is set.
+        come last if one was made or removed after `revision`, or if `with_links` is set.
 
         Raises:
             Corrupt: removals after `revision` are no longer kept, or a changed context is damaged.
@@ -107,7 +110,7 @@ class ChangeReads(DatabaseReads):
 
 
 def _contexts(db: Connection, found: Found) -> Iterator[Upsert]:
-    """Yield all contexts by URI, also the directories above those that are sound."""
+    """Yield all sound contexts by URI, with an empty directory in place of a damaged one above."""
     for context in _checked_tree(db, found):
         if isinstance(context, str):  # a directory without a sound row
             yield Upsert(0, context, True, "", "", {}, ())
@@ -121,15 +124,15 @@ def all_damage(
     *,
     with_descriptions: bool = True,
 ) -> list[Damage]:
-    """Return the damage of all rows.
+    """Return a Damage for each row that is damaged.
 
     Args:
         db: a connection to the store.
-        check: called now and then, and may end it by an error.
+        check: called now and then; an error that it raises ends the reads.
         with_descriptions: False for an older schema, without the table of descriptions.
 
     Raises:
-        StoreDamaged: the index of URIs does not fit the contexts.
+        StoreDamaged: the index of URIs does not match the contexts.
     """
     found: list[Damage] = []
     for _ in _checked_tree(db, found.append):
@@ -141,7 +144,7 @@ def all_damage(
 
 
 def _checked_tree(db: Connection, found: Found) -> Iterator[Checked | str]:
-    """Yield the sound contexts by URI, and each missing directory above them, by its URI."""
+    """Yield sound contexts by URI, and the URI alone of each damaged directory above one."""
     directories: dict[str, int | None] = {}
     last = ""
     rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")

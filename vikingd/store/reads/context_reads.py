@@ -52,15 +52,15 @@ class ContextReads(DatabaseReads):
     """Reads of contexts, by URI."""
 
     def get(self, uri: str) -> Context:
-        """Return one complete context; its passages have no vectors.
+        """Return a context with all its fields; its passages have no vectors.
 
         Raises:
             NotFound: it does not exist.
-            StoreDamaged: it differs from what was written.
+            StoreDamaged: a row of it does not match its checksum.
         """
         with self._snapshot() as db:
             (context_id,) = _found(db.execute(f"SELECT id {_BY_URI}", (uri,)), uri)
-            check_context(db, context_id)  # first: it reads what cannot be decoded, too
+            check_context(db, context_id)  # before the read, which fails for text that is not UTF-8
             made = next((made for _, made in descriptions(db, raised, [context_id])), None)
             return _with_makers(read_context(db, uri), made)
 
@@ -92,9 +92,13 @@ class ContextReads(DatabaseReads):
     def passages_of(
         self, wanted: Mapping[str, Collection[int]], budget: ReplyBudget
     ) -> dict[tuple[str, int], tuple[str, str, int, int, int]]:
-        """Return (section, text, start, end, line of the start) of passages by URI and ordinal.
+        """Return (section, text, start, end, first line) of passages by (URI, ordinal).
 
-        Missing passages are left out.
+        Missing passages are left out. Start and end are in code points of the content.
+
+        Args:
+            wanted: the ordinals of the passages, by URI.
+            budget: the bytes that the texts may have; they are taken from it.
 
         Raises:
             TooLarge: the texts do not fit into `budget`.
@@ -104,7 +108,7 @@ class ContextReads(DatabaseReads):
             contexts = db.execute(
                 f"SELECT id, uri, content {_BY_URIS}", (json.dumps(list(wanted)),)
             )
-            for context_id, uri, content in contexts:  # substr() would read it for each passage
+            for context_id, uri, content in contexts:  # substr() would read it again for each
                 rows = db.execute(
                     'SELECT ordinal, section, "start", "end" FROM texts '
                     "WHERE context_id = ? AND ordinal IN (SELECT value FROM each_id(?)) "
@@ -119,7 +123,7 @@ class ContextReads(DatabaseReads):
         return found
 
     def files_between(self, low: str, high: str) -> list[tuple[str, int]]:
-        """Return the URIs of the files in [low, high] with their times, in descending order."""
+        """Return (URI, time) of the files with low <= URI <= high, in descending order of URIs."""
         with self._snapshot() as db:
             rows = db.execute(
                 "SELECT uri, time FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
@@ -139,11 +143,14 @@ class ContextReads(DatabaseReads):
         """Return the direct children of a directory: files, then directories, each by name.
 
         Args:
-            after: "" for the first page, then the `page_token` of the last context before.
+            after: "" for the first page, else the `page_token` of the last context of the page
+                before.
             limit: the largest number of contexts.
-            fits: the first context that does not fit ends the page; the page includes it.
-            parts: the readable subtrees of the directory, which take the place of its children;
-                None or the directory itself: all of it is readable.
+            fits: returns False for a context that exceeds the size of a page; that context is the
+                last one of the page.
+            parts: the subtrees of the directory that the caller may read; they are returned in
+                place of the children. None, or the directory itself among them: all of it is
+                readable.
 
         Raises:
             NotFound: the directory does not exist, or none of its parts does.
@@ -176,15 +183,16 @@ class ContextReads(DatabaseReads):
         fits: Callable[[Context], bool] = lambda _: True,
         parts: Sequence[str] | None = None,
     ) -> list[Context]:
-        """Return a subtree by URI, beginning with its top.
+        """Return a context and all contexts below it, by URI.
 
         Args:
             depth: the number of levels below it; 0 for all.
             after: see `children`, also for `limit` and `fits`.
-            parts: the readable subtrees, without which nothing is returned; None: all of it.
+            parts: the subtrees that the caller may read; all others are left out. None: all is
+                readable.
 
         Raises:
-            NotFound: the top does not exist, or none of its parts does.
+            NotFound: the context does not exist, or none of the parts does.
             InvalidField: `after` is not a page token.
         """
         _, last = _position(after)
@@ -210,12 +218,14 @@ class ContextReads(DatabaseReads):
 
 
 def page_token(context: Context) -> str:
-    """Return the token of the page after a context, for `Store.children` and `Store.tree`."""
+    """Return the token for the page that follows a context; `children` and `tree` take it."""
     return f"{'d' if context.is_directory else 'f'}:{context.uri}"
 
 
 def read_context(db: Connection, uri: str) -> Context:
-    """Read one complete context; its passages have no vectors.
+    """Return a context with all its fields; its passages have no vectors.
+
+    Checksums are not compared.
 
     Raises:
         NotFound: it does not exist.
@@ -242,7 +252,7 @@ def read_context(db: Connection, uri: str) -> Context:
 
 
 def _with_makers(context: Context, made: Described | None) -> Context:
-    """Return a context with the makers of its abstract and its overview."""
+    """Set who made the abstract and the overview of a context: a model's name, HAND or EXTRACT."""
     abstract_by = overview_by = ""
     if context.abstract:
         if made is not None and Slot.ABSTRACT in made.slots:
@@ -256,7 +266,10 @@ def _with_makers(context: Context, made: Described | None) -> Context:
 
 
 def _is_stated(context: Context) -> bool:
-    """Return whether a writer gave the abstract of a context, or its content states it."""
+    """Return True if a user wrote the abstract, or if the content has one, as in its front matter.
+
+    False means that the abstract is an extract of the content.
+    """
     if context.is_directory:
         return True
     name = context.uri.rpartition("/")[2]
@@ -264,7 +277,11 @@ def _is_stated(context: Context) -> bool:
 
 
 def _position(token: str) -> tuple[bool, str]:
-    """Return (is a directory, URI) of the last context before a page; see `page_token`."""
+    """Decode a page token to (is a directory, URI) of the last context before the page.
+
+    Raises:
+        InvalidField: it is not a token of `page_token`.
+    """
     if not token:
         return False, ""
     kind, _, uri = token.partition(":")
@@ -283,16 +300,16 @@ def _found(rows: Rows, uri: str) -> Sequence[Any]:
 
 
 def ranges(top: str) -> Iterator[tuple[str, str]]:
-    """Yield (low, high) with low <= u < high for the URI of a subtree, then for those below."""
+    """Yield two ranges (low, high) with low <= URI < high: of `top`, then of all URIs below it."""
     yield top, f"{top}{AFTER}"
     low, high = subtree_bounds(top)
     yield f"{low}{AFTER}", high
 
 
 def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
-    """Raise NotFound if none of the readable subtrees `parts` of a directory exists.
+    """Raise NotFound if none of the URIs in `parts` exists.
 
-    The root counts as existing.
+    `uri` names them in the error. The root counts as existing.
     """
     if uri != ROOT or uri in parts:
         rows = db.execute(f"SELECT 1 {_BY_URIS} LIMIT 1", (json.dumps(parts),))
@@ -300,7 +317,7 @@ def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
 
 
 def _context(row: Sequence[Any], **parts: Any) -> Context:
-    """Return the context in a row of `_COLUMNS`.
+    """Convert a row of `_COLUMNS` to a context; `parts` are its further fields.
 
     Raises:
         RowDamaged: a value has a wrong type.
@@ -314,7 +331,7 @@ def _context(row: Sequence[Any], **parts: Any) -> Context:
 
 
 def _until(contexts: Iterable[Context], fits: Callable[[Context], bool]) -> Iterator[Context]:
-    """Yield contexts up to the first one that does not fit, inclusive."""
+    """Yield contexts up to and including the first one for which `fits` returns False."""
     for context in contexts:
         yield context
         if not fits(context):

@@ -1,4 +1,4 @@
-"""Reads of a model's descriptions, and of the material of abstracts and overviews."""
+"""Reads of descriptions by a model, and of the texts from which they are made."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ _CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = 
 
 
 class FileToDescribe(NamedTuple):
-    """A file; `basis` and `maker` are None while no model has described it."""
+    """A file that a model may describe.
+
+    `basis` (the digest of the described material) and `maker` (the model) are None before that.
+    """
 
     uri: str
     content_hash: bytes
@@ -70,7 +73,10 @@ class FileToDescribe(NamedTuple):
 
 
 class DirectoryToDescribe(NamedTuple):
-    """A directory; `basis` and `maker` are None while no model has described it."""
+    """A directory that a model may describe.
+
+    `basis` (the digest of the described material) and `maker` (the model) are None before that.
+    """
 
     uri: str
     content_hash: bytes
@@ -79,7 +85,7 @@ class DirectoryToDescribe(NamedTuple):
 
 
 class ChildOf(NamedTuple):
-    """A child of a directory."""
+    """A file or directory directly below a directory, with its title and abstract."""
 
     name: str
     is_directory: bool
@@ -88,20 +94,24 @@ class ChildOf(NamedTuple):
 
 
 class DescriptionReads(DatabaseReads):
-    """Reads of descriptions and of their material, without regard of rights."""
+    """Reads for descriptions, for the daemon itself: no rights are checked."""
 
     def described(self, uris: Collection[str]) -> dict[str, Described]:
-        """Return the descriptions of contexts by URI; those without a sound one are left out."""
+        """Return the descriptions of contexts by URI; missing and damaged ones are left out."""
         with self._snapshot() as db:
             ids = dict(db.execute(_IDS, (json.dumps(list(uris)),)).fetchall())
             found = dict(descriptions(db, lambda _: None, list(ids.values())))
             return {uri: found[i] for uri, i in ids.items() if i in found}
 
     def described_as(self, basis: bytes, maker: str) -> tuple[str, str] | None:
-        """Return the (abstract, overview) that a model wrote of this material; None if unknown.
+        """Return (abstract, overview) that a model wrote for equal material; None if there is none.
 
-        Only a context with both texts of the model is taken, and no damaged one: its copy would
-        have a checksum of its own, and pass for sound.
+        Only a sound context with both texts by the model is used. A copy of damaged texts would get
+        a valid checksum, which would hide the damage.
+
+        Args:
+            basis: the digest of the material.
+            maker: the name of the model.
         """
         with self._snapshot() as db:
             both = int(Slot.ABSTRACT | Slot.OVERVIEW)
@@ -113,7 +123,7 @@ class DescriptionReads(DatabaseReads):
         return None
 
     def files_to_describe(self, after: str, limit: int) -> list[FileToDescribe]:
-        """Return up to `limit` files behind a URI, by URI, without those of memories."""
+        """Return up to `limit` files with a URI above `after`, by URI, and skip memories."""
         found: list[FileToDescribe] = []
         with self._snapshot() as db:
             while rows := db.execute(_FILES, (after, limit)).fetchall():
@@ -125,7 +135,7 @@ class DescriptionReads(DatabaseReads):
         return found[:limit]
 
     def directories(self, after: str, limit: int) -> list[DirectoryToDescribe]:
-        """Return up to `limit` directories behind a URI, by URI."""
+        """Return up to `limit` directories with a URI above `after`, by URI."""
         with self._snapshot() as db:
             rows = db.execute(_DIRECTORIES, (after, limit))
             return [DirectoryToDescribe(*row) for row in rows]
@@ -133,11 +143,11 @@ class DescriptionReads(DatabaseReads):
     def children_of(
         self, uris: Collection[str], most: int, among: int = 0
     ) -> dict[str, tuple[list[ChildOf], int]]:
-        """Return the children of directories by URI: (the first `most` of them, their number).
+        """Return (at most `most` children, the number of all) of each directory, by URI.
 
-        Files come before directories, each by name. An empty directory is left out. If `among` is
-        more than `most`, the children are spread evenly over the first `among` of them, and a file
-        that describes the directory, such as README.md, is one of them.
+        Files come before directories, each by name. A directory without children is left out. If
+        `among` is greater than `most`, the children are chosen at equal distances among the first
+        `among` of them, and a file that describes the directory, such as README.md, is included.
         """
         found: dict[str, tuple[list[ChildOf], int]] = {}
         with self._snapshot() as db:
@@ -159,9 +169,9 @@ class DescriptionReads(DatabaseReads):
         return found
 
     def pieces_of(self, uri: str) -> list[tuple[str, str, int]]:
-        """Return (section, text, line of the start) of the passages of a file, in their order.
+        """Return (section, text, first line) of each passage of a file, in order.
 
-        A missing context, and a directory, has none.
+        [] for a directory or a context that does not exist.
         """
         with self._snapshot() as db:
             row = db.execute(_CONTENT, (uri,)).fetchone()
@@ -169,7 +179,7 @@ class DescriptionReads(DatabaseReads):
 
 
 def _spread(ids: Sequence[str], most: int) -> set[str]:
-    """Return `most` of some ids, spread evenly, with the first and the last."""
+    """Return `most` ids at equal distances, the first and the last included."""
     if len(ids) <= most:
         return set(ids)
     return {ids[at * (len(ids) - 1) // max(most - 1, 1)] for at in range(most)}

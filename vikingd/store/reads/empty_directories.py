@@ -21,10 +21,10 @@ class EmptyReads(DatabaseReads):
     """Reads of empty directories."""
 
     def empty_directories(self, most: int) -> list[str]:
-        """Return the URIs of at most `most` directories without fields, links and contexts below.
+        """Return the URIs of at most `most` directories that have no fields, links or children.
 
-        A directory that was put without any field counts as empty, too: it has the same row as one
-        that was made because a context was put below it.
+        A directory that was put without any field is included: its row is the same as that of a
+        directory that was made because a context was put below it.
         """
         with self._snapshot() as db:
             rows = db.execute(

@@ -41,12 +41,12 @@ WHERE entries.id < 0 AND one.id IN (SELECT value FROM each_id(?))
 
 
 class MemoryReads(DatabaseReads):
-    """Reads of memories and their counters. Only memories of whole files come with vectors."""
+    """Reads of memories with their counters and times. Vectors are read with whole files only."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
         """Return (the entries of memories by text id, the revision that was read).
 
-        Texts that are no memories are left out. The passages of a long memory have the same entry.
+        Texts that are not memories are left out. All passages of a long memory have the same entry.
         """
         with self._snapshot() as db:
             rows = db.execute(
@@ -62,7 +62,7 @@ class MemoryReads(DatabaseReads):
             return found, revision_of(db)
 
     def long_memories(self, text_ids: Sequence[int]) -> set[int]:
-        """Return those of the text ids that belong to a memory of several passages."""
+        """Return the text ids among these that belong to a memory of several passages."""
         with self._snapshot() as db:
             # Most stores have none, which one look into an index tells.
             if db.execute("SELECT 1 FROM entries WHERE id < 0 LIMIT 1").fetchone() is None:
@@ -85,7 +85,7 @@ class MemoryReads(DatabaseReads):
         return [one for one in stored if one.entry.id in wanted]
 
     def _stored(self, condition: str, values: Sequence[str]) -> list[StoredEntry]:
-        """Return the memories that fulfil a condition; the texts of each context are read once."""
+        """Return the memories that match a SQL condition, sorted by URI and ordinal."""
         found: list[StoredEntry] = []
         with self._snapshot() as db:
             rows = db.execute(f"{_ENTRIES} AND {condition} ORDER BY uri, ordinal", values)
@@ -105,7 +105,7 @@ class MemoryReads(DatabaseReads):
         return found
 
     def memory_series(self, uri: str, known: Container[Key] = ()) -> Series:
-        """Return the series of memory files that begins with a URI, with the files read.
+        """Return the series that begins with the file at `uri`: the file and its continuations.
 
         Files whose key is in `known` are not read, except the last one of the series.
         """
@@ -113,7 +113,7 @@ class MemoryReads(DatabaseReads):
             return read_series(db, uri, known)
 
     def series_files(self, uri: str) -> list[str]:
-        """Return the URIs of a memory file and its continuations, in their order."""
+        """Return the URIs of a memory file and its continuations, in order."""
         with self._snapshot() as db:
             return [of for of, _ in series(db, uri).files]
 

@@ -19,7 +19,7 @@ WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))
 
 
 class StoreCounts(NamedTuple):
-    """The size of a store; `bytes` is its size on disk."""
+    """The numbers of rows in a store; `bytes` is its size on disk."""
 
     directories: int
     files: int
@@ -30,7 +30,7 @@ class StoreCounts(NamedTuple):
 
 
 class DatabaseReads(ABC):
-    """The reads of a store as a whole, on connections that the store gives."""
+    """Reads that concern a whole store. A subclass provides the connections."""
 
     @abstractmethod
     def _snapshot(self) -> AbstractContextManager[Connection]:
@@ -42,24 +42,27 @@ class DatabaseReads(ABC):
 
     @abstractmethod
     def _used(self, db: Connection) -> int:
-        """Return the bytes of the store that are in use, as a connection sees it."""
+        """Return the bytes of the database's pages in use, as this connection sees them."""
 
     def page_faults(self) -> list[str]:
-        """Return the first faults of the pages and indexes of the database; it may be slow."""
+        """Return the first errors in the database's pages and indexes; it reads all pages.
+
+        [] for a store that cannot check itself.
+        """
         return []
 
     @abstractmethod
     def backup(self, check: Callable[[], None]) -> Backup:
         """Return a copy of the store at the newest revision; the caller closes it.
 
-        `check` is called now and then during the copy; an error of it ends the copy.
+        `check` is called now and then during the copy; an error that it raises ends the copy.
 
         Raises:
             DiskFull: the disk has no room for the copy.
         """
 
     def counts(self) -> StoreCounts:
-        """Return the size of the store."""
+        """Return the numbers of rows in the store, and its size."""
         with self._snapshot() as db:
             (row,) = db.execute(
                 "SELECT (SELECT count(*) FROM contexts), "
@@ -79,11 +82,10 @@ class DatabaseReads(ABC):
         )
 
     def stored(self, uris: Iterable[str]) -> tuple[int, int, int]:
-        """Return (contexts, bytes) of the store, and how many contexts `uris` would add.
+        """Return (number of contexts, bytes in use, number of contexts that `uris` would add).
 
-        The bytes are those of the pages in use: a delete frees pages, and the file gets smaller
-        later.
-        The added contexts are the missing URIs with the missing directories above them.
+        Bytes in use are those of used pages: a delete frees pages before the file gets smaller.
+        Added contexts are the missing URIs with the missing directories above them.
         """
         named = {uri if uri == ROOT else uri.removesuffix("/") for uri in uris}
         named |= {above for uri in named for above in ancestors(uri)}
@@ -94,12 +96,12 @@ class DatabaseReads(ABC):
         return contexts, size, len(named) - known
 
     def get_meta(self, key: str) -> bytes | None:
-        """Return the value that `Store.set_meta` stored; None if there is none."""
+        """Return the value that `Store.set_meta` stored for a key; None if there is none."""
         with self._snapshot() as db:
             value: bytes | None = db.get_meta(key).get(key)
             return value
 
 
 def revision_of(db: Connection) -> int:
-    """Return the revision that a connection sees."""
+    """Return the newest revision that this connection sees."""
     return int(db.get_meta("store.revision")["store.revision"])

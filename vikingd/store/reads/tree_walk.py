@@ -1,4 +1,4 @@
-"""A walk over subtrees in the order of URIs, at one revision."""
+"""Iteration over subtrees in the order of their URIs, at one revision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FROM each_id(?) CROSS JOIN contexts WHERE contexts.id = value
 
 
 class Node(NamedTuple):
-    """A directory or a file."""
+    """A directory or a file, without its fields."""
 
     id: int
     uri: str
@@ -32,7 +32,7 @@ class Node(NamedTuple):
 
 
 class Walk:
-    """A walk over the readable subtrees of a directory.
+    """An iteration over the subtrees of a directory that the caller may read.
 
     Attributes:
         revision: the revision that the walk sees.
@@ -47,11 +47,11 @@ class Walk:
         self.is_of_file = top is not None and top.uri == uri and not top.is_directory
 
     def nodes(self, since: str, within: str, *, directories: bool = True) -> Iterator[Node]:
-        """Yield the nodes by URI.
+        """Yield the directories and files in the order of their URIs.
 
         Args:
-            since: the first URI, or a string between two of them.
-            within: a subtree, to which the walk is limited.
+            since: the URI to begin with, or any string: greater URIs follow.
+            within: the subtree to which the result is limited.
             directories: False: files only.
         """
         tops = [part if is_within(part, within) else within for part in self._parts
@@ -64,7 +64,7 @@ class Walk:
                     yield Node(number, uri, bool(is_directory))
 
     def texts(self, ids: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (abstract, content) of nodes in UTF-8, in the order of their ids."""
+        """Yield (abstract, content) of each node as UTF-8 bytes, in the order of `ids`."""
         early: dict[int, tuple[bytes, bytes]] = {}
         rows = iter(self._db.execute(_TEXTS, (json.dumps(ids),)))
         for wanted in ids:
@@ -79,11 +79,11 @@ class WalkReads(DatabaseReads):
 
     @contextmanager
     def walking(self, uri: str, parts: Sequence[str]) -> Iterator[Walk]:
-        """Begin a walk; it is over at the end of the block.
+        """Open a walk for the block.
 
         Args:
             uri: a directory, or a file.
-            parts: the readable subtrees of it, or itself.
+            parts: the subtrees of it that the caller may read; `uri` itself: all of it.
 
         Raises:
             NotFound: it does not exist, or none of its parts does.

@@ -1,4 +1,4 @@
-"""Backups: copies of the database at one revision, and their restore; see `backup_file`.
+"""Backups: copies of the database at one revision, and their restore. See `backup_file`.
 
 A backup has no index: the next start builds it.
 """
@@ -48,7 +48,7 @@ SELECT (SELECT value FROM meta WHERE key = 'store.revision'),
 
 
 class Backup:
-    """A copy of a store, in a file without a name, which disappears when it is closed."""
+    """A copy of a store in an unnamed temporary file, which `close` deletes."""
 
     def __init__(self, database: BinaryIO, label: Label) -> None:
         self._database = database
@@ -61,7 +61,7 @@ class Backup:
         self._database.close()
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the backup in pieces of at most CHUNK bytes."""
+        """Yield the bytes of the backup in blocks of at most CHUNK bytes; its label comes last."""
         digest = hashlib.sha256()
         while data := self._database.read(CHUNK):
             digest.update(data)
@@ -71,16 +71,16 @@ class Backup:
 
 
 def copy_database(database: Path, check: Callable[[], None]) -> Backup:
-    """Copy the newest revision of a database.
+    """Copy the newest revision of a database into a temporary file, and check the copy.
 
-    The copy is one pass over the rows, so later commits do not prolong it. It has no free pages and
-    no bytes of deleted texts.
+    Later commits do not prolong the copy. It has no free pages and no bytes of deleted texts.
 
     Args:
-        check: called now and then; an error of it ends the copy.
+        check: called now and then; an error that it raises ends the copy.
 
     Raises:
         DiskFull: the disk has no room for a copy.
+        StoreDamaged: the copy has damaged pages or rows.
     """
     number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, database.parent)
     try:
@@ -108,18 +108,18 @@ def copy_database(database: Path, check: Callable[[], None]) -> Backup:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the copies of a killed daemon."""
+    """Delete unfinished copies that a killed daemon left in a directory."""
     for path in directory.glob(f"{_PREFIX}*{_SUFFIX}*"):
         path.unlink(missing_ok=True)
 
 
 def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -> Label:
-    """Verify a complete backup, its bytes and its database, and return its label.
+    """Check the bytes and the database of a complete backup, and return its label.
 
     `advance` is called with the number of bytes after each read.
 
     Raises:
-        StoreDamaged: it is no backup, or it is damaged.
+        StoreDamaged: the file is not a backup, is damaged, or is of a newer schema.
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
@@ -142,9 +142,9 @@ def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -
 
 
 def _findings(db: SqliteConnection, check: Callable[[], None] = lambda: None) -> str:
-    """Return the first faults of pages, indexes and rows; "" for a sound database.
+    """Return a line with the first damaged pages, indexes and rows; "" for a sound database.
 
-    Rows of an older schema have no checksums.
+    Rows of an older schema have no checksums, so they are not checked.
     """
     if findings := integrity_check(db):
         return "; ".join(findings)
@@ -157,21 +157,21 @@ def _findings(db: SqliteConnection, check: Callable[[], None] = lambda: None) ->
 def restore_into(
     directory: Path, backup: Path, *, replace: bool, advance: Callable[[int], None]
 ) -> tuple[Label, Path | None]:
-    """Restore a backup as a store. A backup has no index: the next start builds it.
+    """Restore a backup into a directory. The next start builds the index.
 
     Args:
-        directory: the directory of the store; it is made if it is missing.
+        directory: the directory of the store; it is made if it does not exist.
         backup: the file; it is not changed.
-        replace: if the directory holds a store, move it aside; it is not deleted.
+        replace: if the directory holds a store, move that aside; it is not deleted.
         advance: called with the number of bytes after each read.
 
     Returns:
-        (the label of the backup, the new directory of the replaced store if there was one).
+        (the label of the backup; the directory to which an old store was moved, None without one).
 
     Raises:
         StoreDamaged: the backup is damaged; nothing was changed.
         StoreMismatch: the directory holds a store, and `replace` is not set.
-        StoreInUse: a daemon writes the store.
+        StoreInUse: a daemon has the store open.
     """
     label = verify_backup(backup, advance)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ def restore_into(
 
 
 def check_restored(directory: Path) -> None:
-    """Raise StoreMismatch if a restore was interrupted after it moved the old store aside."""
+    """Raise StoreMismatch if a restore was interrupted after it had moved the old store aside."""
     if (directory / _RESTORING).exists() and not (directory / DATABASE).exists():
         raise StoreMismatch(
             f"a restore into {directory} was interrupted: run it again with --replace"
@@ -206,7 +206,7 @@ def check_restored(directory: Path) -> None:
 
 
 def _move_aside(directory: Path, there: list[Path]) -> Path:
-    """Move a store into a new directory within its old one, the database before its log."""
+    """Move the files of a store into a new subdirectory of its directory, and return that."""
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     aside = Path(tempfile.mkdtemp("", f"replaced-{now}-", directory))
     for path in there:
@@ -216,7 +216,11 @@ def _move_aside(directory: Path, there: list[Path]) -> Path:
 
 
 def _copy(backup: Path, part: Path, label: Label) -> None:
-    """Copy the database of a backup to the disk, and check its hash."""
+    """Write the database of a backup to the file `part`, and check its hash.
+
+    Raises:
+        StoreDamaged: the backup has changed since it was verified.
+    """
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open_regular(backup) as source, open(file, "wb") as target:
         is_whole = read_database(source, label, target.write)

@@ -1,4 +1,4 @@
-"""The check of a database after an unclean end of its last writer."""
+"""A check of the database in the background, after its last writer did not close it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 class Check:
-    """A search for damage on a background thread.
+    """A thread that searches a database for damage.
 
     Args:
         database: the file of the database.
-        found: called with the error that describes the damage, if there is any.
+        found: called with the error to report, if there is damage.
     """
 
     def __init__(self, database: Path, found: Callable[[StoreDamaged], None]) -> None:
@@ -34,11 +34,11 @@ class Check:
         self._thread = threading.Thread(target=self._run, name="store-check", daemon=True)
 
     def start(self) -> None:
-        """Start the check."""
+        """Start the check, on its thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Cancel the check, and wait for its end."""
+        """Cancel the check, and wait until the thread has ended."""
         self._stopping = True
         if self._thread.is_alive():
             self._thread.join()

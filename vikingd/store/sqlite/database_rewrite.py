@@ -1,4 +1,4 @@
-"""A rewrite of a database: the same rows in a new file, without free pages and deleted bytes."""
+"""A rewrite of a database: the same rows in a new file, without free pages and deleted texts."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ _log = logging.getLogger(__name__)
 
 
 def used(db: Connection) -> int:
-    """Return the bytes of the pages in use, as a connection sees them."""
+    """Return the bytes of the database's pages in use, as this connection sees them."""
     (size,) = db.execute(_USED).fetchone()
     return int(size)
 
 
 def room_for(database: Path, size: int) -> int:
-    """Return the bytes that the disk lacks for a rewrite of so many bytes; 0 if there is room."""
+    """Return how many bytes of free disk are missing for a rewrite of this size; 0 if none."""
     disk = os.statvfs(database.parent)
     return max(0, size + SPARE - disk.f_bavail * disk.f_frsize)
 
 
 def rewrite(db: sqlite3.Connection, target: Path, check: Callable[[], None]) -> None:
-    """Write what a connection outside a transaction sees into a file, which may exist empty.
+    """Copy a database into a new or empty file, without free pages.
 
     Args:
-        check: called now and then; an error of it ends the rewrite, and is raised.
+        db: a connection outside a transaction.
+        target: the file.
+        check: called now and then; an error that it raises ends the copy, and is raised here.
     """
     faults: list[BaseException] = []
 
@@ -67,16 +69,16 @@ def rewrite(db: sqlite3.Connection, target: Path, check: Callable[[], None]) -> 
 
 
 def remove_rewritten(database: Path) -> None:
-    """Remove what a killed process left of a conversion."""
+    """Delete the unfinished file of a conversion whose process was killed."""
     for path in database.parent.glob(f"{database.name}{_SUFFIX}*"):
         path.unlink(missing_ok=True)
 
 
 def convert(database: Path) -> None:
-    """Rewrite a database of an older vikingd once, so that it can give back pages.
+    """Rewrite a database of an older vikingd once, so that deleted rows can free disk space later.
 
-    It is left as it is, with a line in the log, if the disk has no room, if it is damaged, or if
-    another process reads it. No process may write it.
+    If the disk is full, the database is damaged, or another process reads it, the database stays
+    unchanged and a warning is logged. No process may write it meanwhile.
     """
     remove_rewritten(database)
     target = database.with_name(f"{database.name}{_SUFFIX}")
@@ -92,7 +94,7 @@ def convert(database: Path) -> None:
 
 
 def _is_new(database: Path) -> bool:
-    """Return whether there is no store, or one that can give back pages."""
+    """Return True if the database needs no conversion, or does not exist yet."""
     if not database.exists() or database.stat().st_size == 0:
         return True
     with closing(connect(database, read_only=True)) as db:
@@ -102,7 +104,7 @@ def _is_new(database: Path) -> bool:
 
 
 def _convert(database: Path, target: Path) -> str:
-    """Rewrite a database; return why this was not possible, else ""."""
+    """Rewrite a database in place. Return "", or the reason why this was not possible."""
     with closing(connect(database)) as db:
         size = used(db)
         if lacking := room_for(database, size):
@@ -111,7 +113,7 @@ def _convert(database: Path, target: Path) -> str:
             return "; ".join(findings)
         _log.info("the database is rewritten once, to give back room later: %s bytes", f"{size:,}")
         db.execute("PRAGMA busy_timeout = 0")
-        db.execute("PRAGMA journal_mode = DELETE")  # with a log beside it, no file can replace it
+        db.execute("PRAGMA journal_mode = DELETE")  # a file with a log must not be replaced
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of the new database
         rewrite(db, target, lambda: None)
     sync(target)

@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def hold_lock(directory: Path) -> Iterator[None]:
-    """Hold the lock of a store's directory within the block.
+    """Lock a store's directory for the duration of the block.
 
     Raises:
-        StoreInUse: this process or another one holds the lock already.
+        StoreInUse: this process or another one has locked it already.
     """
     lock = descriptor_of(directory / "lock", os.O_RDWR | os.O_CREAT)
     try:
@@ -40,12 +40,11 @@ def hold_lock(directory: Path) -> Iterator[None]:
 
 
 class Reserve:
-    """A file in the store's directory, deleted to get room when the disk is full.
+    """A file that reserves disk space, and is deleted to free that space when the disk is full.
 
     It is as large as the database, since no delete needs more; at least 256 KiB, at most 2 MiB.
-
-    While the reserve is not held, the disk counts as full: only deletes are accepted, so that they
-    have the little room that is left.
+    Without this file the disk counts as full: only deletes are accepted, so that they can use the
+    space that is left.
     """
 
     def __init__(self, directory: Path, database: Path) -> None:
@@ -57,7 +56,7 @@ class Reserve:
         self.take()
 
     def take(self) -> bool:
-        """Reserve the space that the database needs now; return whether the disk has it."""
+        """Reserve the disk space that the database needs now; return False if the disk is full."""
         found = status_of(self._database)
         wanted = max(_LEAST, min(_MOST, found.st_size if found else 0))
         if self.is_held and wanted <= self._bytes:
@@ -82,7 +81,7 @@ class Reserve:
         return self.is_held
 
     def release(self) -> None:
-        """Delete the file, to free its room."""
+        """Delete the file, which frees its disk space."""
         self._path.unlink(missing_ok=True)
         self.is_held = False
         if not self._is_logged:

@@ -1,4 +1,4 @@
-"""The work of an idle store: the mark is synced, the log is emptied, free pages are given back."""
+"""Background work of a store without writes: sync the mark, empty the log, free disk space."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ _log = logging.getLogger(__name__)
 
 
 class Space:
-    """A thread that syncs the mark, empties the log and gives back free pages, between the writes.
+    """A thread that syncs the mark, empties the write-ahead log and returns free pages to the disk.
 
-    SQLite overwrites deleted text in the pages of the database, but older copies of the pages stay
-    in the log until it is emptied. A reader with an old snapshot delays that.
+    It works between the writes. SQLite overwrites deleted text in the pages of the database, but
+    older copies of the pages stay in the log until it is emptied. A reader with an old snapshot
+    delays that.
 
     Args:
-        sync_mark: syncs the mark of the last commit to the disk.
-        explain: turns an error of SQLite or the disk into an error of the domain; notes damage.
+        sync_mark: writes the mark of the last commit to the disk.
+        explain: converts an error of SQLite or the disk into a domain error.
     """
 
     def __init__(
@@ -54,10 +55,10 @@ class Space:
         self._stopping = threading.Event()
         self._committed = 0.0  # time of the last commit
         self._thread: threading.Thread | None = None
-        self._giving = threading.Lock()  # one at a time gives back
+        self._giving = threading.Lock()  # held while pages are freed
 
     def note_commit(self) -> None:
-        """Note a commit, so that the log is emptied later; for one thread at a time."""
+        """Schedule the work after a commit; one thread at a time may call this."""
         self._committed = time.monotonic()
         self._wake.set()
         if self._thread is None and not self._stopping.is_set():
@@ -65,17 +66,17 @@ class Space:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after its present step; the last connection empties the log."""
+        """Stop the thread after its current step; pages in the log are not lost."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
 
     def give_back_all(self) -> int:
-        """Give all free pages back, and return their bytes. Writes go on between the steps.
+        """Return all free pages to the disk, in steps with writes between them. Return their bytes.
 
         Raises:
-            DiskFull: the log has no room for a step; the pages of earlier steps are given back.
+            DiskFull: the log has no room for a step; pages of earlier steps stay freed.
             StoreDamaged, StoreFailed: the database cannot be changed.
         """
         try:
@@ -96,7 +97,7 @@ class Space:
                 _log.warning("deleted texts keep their room until the next write: %s", fault)
 
     def _wait(self) -> bool:
-        """Wait until the log is to be emptied; return False at the end."""
+        """Wait for a commit, then for a pause in the writes. Return False when the store closes."""
         self._wake.wait()
         latest = time.monotonic() + AT_MOST
         while not self._stopping.is_set():
@@ -105,11 +106,11 @@ class Space:
             if now >= due:
                 break
             self._stopping.wait(due - now)
-        self._wake.clear()  # a commit from now on may come too late for this time
+        self._wake.clear()  # a later commit may need another run
         return not self._stopping.is_set()
 
     def _empty_in_time(self) -> bool:
-        """Empty the log, as soon as no reader uses it; return False if the store closes before."""
+        """Empty the log once no reader uses it. Return False if the store closes before that."""
         while not self._empty_log():
             if self._stopping.wait(_RETRY):
                 return False
@@ -120,13 +121,18 @@ class Space:
         return self._writer.between(self._committing.empty_log)
 
     def _excess(self) -> int:
-        """Return the free pages that an idle store gives back."""
+        """Return the number of free pages above those that a database keeps for new writes."""
         committing = self._committing
         kept = max(_KEPT_PAGES, committing.pages // _KEPT_SHARE)
         return max(0, committing.free_pages() - kept)
 
     def _give_back(self, left: Callable[[], int], is_over: Callable[[], bool]) -> int:
-        """Give back the pages that are left, in steps, until it is over; return their number."""
+        """Return free pages to the disk in steps; return their number.
+
+        Args:
+            left: returns the number of pages that are still to be freed.
+            is_over: after each step, True ends the work.
+        """
         given = 0
         with self._giving:
             for step in count(1):

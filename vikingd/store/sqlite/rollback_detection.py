@@ -24,13 +24,14 @@ MARK = "mark"
 def check(
     history: History, path: Path, marks: Sequence[Mark], indexed: Point | None = None
 ) -> None:
-    """Check that the database has all revisions that its mark and its index name.
+    """Raise StoreDamaged if the history lacks a revision that the mark or the index names.
 
     Args:
         history: the history in the database.
         path: the directory of the store, for the message.
         marks: the valid contents of the mark.
-        indexed: the revision of the index; None: there is none. That of another store is ignored.
+        indexed: the revision of the index; None: there is none. An index of another store is
+            ignored.
 
     Raises:
         StoreDamaged: a revision is not in the history, so acknowledged writes are lost.
@@ -55,7 +56,7 @@ def check(
 
 
 def went_back(path: Path, found: str) -> StoreDamaged:
-    """Return the error for a store that is older than it was; `found` names the contradiction."""
+    """Return the error for a database that lost acknowledged writes; `found` is the evidence."""
     return StoreDamaged(
         f"the store in {path} went back, acknowledged writes are lost: {found}. Put the right "
         "database back, with its -wal file; or restore a backup with `vikingd restore`; or accept "
@@ -64,20 +65,20 @@ def went_back(path: Path, found: str) -> StoreDamaged:
 
 
 def check_new(path: Path) -> None:
-    """Check that no database is missing from a directory.
+    """Raise StoreDamaged if a directory without a database has a mark or an index.
 
     Raises:
-        StoreDamaged: a mark or an index shows that there was a store.
+        StoreDamaged: there was a store, and its database is missing.
     """
     if (path / MARK).exists() or _current(path).exists():
         raise went_back(path, f"{DATABASE} is missing or empty, but there is an index or a mark")
 
 
 def check_log(path: Path) -> None:
-    """Check that the write-ahead log has no broken frame before valid ones.
+    """Raise StoreDamaged if a damaged frame of the write-ahead log comes before valid ones.
 
     Raises:
-        StoreDamaged: it has one. SQLite would silently ignore the transactions behind it.
+        StoreDamaged: SQLite would silently ignore the transactions after that frame.
     """
     database = path / DATABASE
     if (frame := broken_frame(database)) is not None:
@@ -86,26 +87,26 @@ def check_log(path: Path) -> None:
 
 
 def mark_file(path: Path) -> MarkFile:
-    """Return the mark of the store in a directory."""
+    """Return the MarkFile of the store in a directory; nothing is read."""
     return MarkFile(path / MARK, path / DATABASE)
 
 
 def point_of(mark: Mark) -> Point:
-    """Return the point that a mark names."""
+    """Convert a mark to a Point."""
     return Point(mark.store, mark.epoch, mark.revision)
 
 
 def forget_index(path: Path) -> None:
-    """Disable the index of the store in a directory; the next start builds a new one."""
+    """Make the index of a store unusable, so that the next start builds a new one."""
     with suppress(FileNotFoundError):
         _current(path).unlink()
         sync(_current(path).parent)
 
 
 def adopt_restored(path: Path) -> None:
-    """Accept a database that was put into a directory, such as a restored backup.
+    """Make a database usable that was put into a directory, such as a restored backup.
 
-    The store gets a new epoch and a new mark, and its index is disabled, so that the next start
+    The store gets a new epoch and a new mark. Its index becomes unusable, so that the next start
     builds one. No other process may have the store open.
     """
     with closing(connect(path / DATABASE)) as db, db.transaction():

@@ -1,4 +1,4 @@
-"""SQLite's connection, with the shared statements in its own words."""
+"""SQLite's connection, which translates the shared statements into SQLite's dialect."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class SqliteConnection(sqlite3.Connection):
     """A `Connection` to an SQLite database."""
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
-        """Run one statement."""
+        """Run one SQL statement and return its result."""
         return super().execute(_own.get(sql) or _own_form(sql), values)
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
-        """Run one statement for each row of values."""
+        """Run one SQL statement for each row of parameters."""
         return super().executemany(_own.get(sql) or _own_form(sql), rows)
 
     @contextmanager
@@ -55,10 +55,10 @@ class SqliteConnection(sqlite3.Connection):
             raise
 
     def get_meta(self, *keys: str) -> dict[str, Any]:
-        """Return values by key; missing keys are left out.
+        """Return values of the table `meta` by key; missing keys are left out.
 
         Raises:
-            StoreDamaged: a value has a wrong type, or a value that any store needs is missing.
+            StoreDamaged: a value has a wrong type, or a value that every store needs is missing.
         """
         places = ", ".join("?" * len(keys))
         rows = self.execute(f"SELECT key, value FROM meta WHERE key IN ({places})", keys)
@@ -68,7 +68,7 @@ class SqliteConnection(sqlite3.Connection):
         return found
 
     def get_state(self) -> dict[str, Any]:
-        """Return the values of all keys that begin with "store."; none in an empty database.
+        """Return the values of all keys that begin with "store."; {} in an empty database.
 
         Raises:
             StoreDamaged: as `get_meta`.
@@ -81,11 +81,11 @@ class SqliteConnection(sqlite3.Connection):
         return found
 
     def set_meta(self, values: Mapping[str, object]) -> None:
-        """Write values by key."""
+        """Write values into the table `meta` by key."""
         self.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def last_ids(self) -> LastIds:
-        """Return the last id that each table gave to a row.
+        """Return the largest ids that were given so far.
 
         Raises:
             StoreDamaged: the last id of the entries is missing.
@@ -98,7 +98,11 @@ class SqliteConnection(sqlite3.Connection):
 
 
 def _of_type(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the values of rows of the table meta by key, if they have the types of their keys."""
+    """Return rows of the table `meta` as a dict, after a check of the types of its values.
+
+    Raises:
+        StoreDamaged: a value has another type than its key requires.
+    """
     found = dict(rows)
     if wrong := [key for key, value in found.items() if type(value) not in _types_of(key)]:
         raise store_damaged(f"its table meta has no valid {', '.join(wrong)}")
@@ -110,7 +114,10 @@ def _types_of(key: str) -> tuple[type, ...]:
 
 
 def _own_form(sql: str) -> str:
-    """Return a statement in SQLite's form; only constant ones, since all are kept."""
+    """Translate a shared SQL statement into SQLite's dialect, and cache it for ever.
+
+    `string_agg(` becomes `group_concat(`, for example. Only constant statements may be passed.
+    """
     own = sql.replace("string_agg(", "group_concat(")
     for name in ("each_id(", "each_name(", "each_pair("):
         own = own.replace(name, "json_each(")

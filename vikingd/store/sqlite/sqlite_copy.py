@@ -1,4 +1,4 @@
-"""SQLite stores as source and target of a copy, see `vikingd.store.store_copy`."""
+"""SQLite stores as source or target of `vikingd.store.store_copy`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,13 @@ class _Source:
 
 @contextmanager
 def sqlite_source(path: Path) -> Iterator[_Source]:
-    """Open the store in a directory, which no daemon may have open."""
+    """Open the store in a directory for reading, and lock the directory.
+
+    Raises:
+        NotFound: there is no store.
+        StoreInUse: a daemon has it open.
+        StoreMismatch: it has another schema.
+    """
     database = path / DATABASE
     if not database.exists():
         raise NotFound(str(path), f"there is no store in {path}")
@@ -101,9 +107,10 @@ class _Target:
 
 @contextmanager
 def sqlite_target(path: Path) -> Iterator[_Target]:
-    """Yield a new, empty store in a directory, for a `with` block that fills it.
+    """Create a store in a directory, and fill it within the block.
 
-    The store appears in the directory at the end of the block. At an error, nothing is left.
+    The store appears in the directory at the end of the block. If the block raises, nothing of it
+    remains.
 
     Raises:
         AlreadyExists: the directory has a store, or had one.

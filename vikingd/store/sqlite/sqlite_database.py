@@ -19,7 +19,7 @@ from vikingd.store.sqlite.sqlite_schema import connect
 
 
 class SqliteReads(Reads):
-    """The reads of an SQLite database, on connections that any number of threads reuse."""
+    """The reads of a SQLite database, on a pool of read-only connections; safe for any threads."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class SqliteReads(Reads):
         self._closed = False
 
     def _note(self, damage: StoreDamaged) -> None:
-        """Hear of damage that a read found."""
+        """Receive the error when a read finds damage; subclasses that write override this."""
 
     @contextmanager
     def _snapshot(self) -> Iterator[SqliteConnection]:
@@ -67,17 +67,18 @@ class SqliteReads(Reads):
         return sum(map(_file_size, paths))
 
     def page_faults(self) -> list[str]:
-        """Return the first findings of SQLite's own check, which reads all pages."""
+        """Return the first errors that SQLite's integrity check finds; it reads all pages."""
         with self._snapshot() as db:
             return integrity_check(db)
 
     def backup(self, check: Callable[[], None]) -> Backup:
         """Return a copy of the store at the newest revision; the caller closes it.
 
-        `check` is called now and then during the copy; an error of it ends the copy.
+        `check` is called now and then during the copy; an error that it raises ends the copy.
 
         Raises:
             DiskFull: the disk has no room for the copy.
+            Stopping: the store is closed.
         """
 
         def check_both() -> None:
@@ -105,7 +106,7 @@ def contexts_in(database: Path) -> int:
 
 
 def _file_size(path: Path) -> int:
-    """Return the size of a file in bytes; 0 if there is none."""
+    """Return the size of a file in bytes; 0 if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Faults below the store: a damaged database, rows that cannot be decoded, a full disk."""
+"""Conversion of errors of SQLite and the disk into domain errors, and SQLite's own checks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WHERE typeof(uri) <> 'text' OR typeof(revision) <> 'integer' OR NOT utf8(CAST(ur
 
 
 def _has_no_room(path: Path) -> bool:
-    """Return whether the disk of a path is almost full."""
+    """Return True if the disk of this path is almost full."""
     try:
         disk = os.statvfs(path)
     except OSError:
@@ -70,9 +70,11 @@ def _has_no_room(path: Path) -> bool:
 
 
 def to_domain_error(what: str, error: BaseException, database: Path) -> BaseException:
-    """Return the error for the caller; `what` begins the message if SQLite or the disk failed.
+    """Convert an error of SQLite or the disk into a domain error; return any other one unchanged.
 
-    An error of our own code is returned unchanged.
+    Args:
+        what: the beginning of the message, unless the database is damaged.
+        database: the file, in which damaged rows are looked for.
     """
     full = DiskFull(f"{what}: {error}; free some disk, then writes are accepted again")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
@@ -111,7 +113,7 @@ def _listed(rows: list[str]) -> str:
 def domain_errors(
     what: str, database: Path, noted: Callable[[StoreDamaged], None] = lambda _: None
 ) -> Iterator[None]:
-    """Turn faults below the store into domain errors; call `noted` with damage."""
+    """Convert errors of SQLite and the disk into domain errors; call `noted` if it is damage."""
     try:
         yield
     except Exception as error:
@@ -124,9 +126,10 @@ def domain_errors(
 
 
 def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str]:
-    """Return the names of the first rows that cannot be decoded, by URI if it can be read.
+    """Return the names of the first rows with a wrong type or text that is not UTF-8.
 
-    `is_over` is called now and then; True ends the search with the rows found so far.
+    A name has the URI of the context, if that can be read. `is_over` is called now and then; when
+    it returns True, the rows found so far are returned.
     """
     found: list[str] = []
     try:
@@ -157,7 +160,7 @@ def _bad_rows(database: Path) -> list[str]:
 
 
 def _bad_pages(database: Path) -> list[str]:
-    """Return the findings of SQLite's whole check; [] if the check fails or takes too long."""
+    """Return the first errors of SQLite's integrity check; [] if it fails or takes too long."""
     ends = time.monotonic() + _MAX_SECONDS
     try:
         with closing(
@@ -178,12 +181,12 @@ def _is_utf_8(data: bytes | None) -> bool:
 
 
 def quick_check(db: sqlite3.Connection) -> list[str]:
-    """Return the first findings of SQLite's quick check; empty for a sound database."""
+    """Return the first errors of SQLite's quick check; [] for a sound database."""
     return _check(db, "quick_check")
 
 
 def integrity_check(db: sqlite3.Connection) -> list[str]:
-    """Return the first findings of SQLite's whole check, which compares indexes with tables."""
+    """Return the first errors of SQLite's integrity check, which compares indexes with tables."""
     return _check(db, "integrity_check")
 
 

@@ -79,26 +79,26 @@ class StoreReader(SqliteReads):
 
     @property
     def place(self) -> str:
-        """The directory of the store."""
+        """The directory of the store, for messages."""
         return str(self._path)
 
     @property
     def revision(self) -> int:
-        """The revision of the last commit.
+        """The newest revision in the database.
 
         Raises:
-            StoreMismatch: the vectors are of another model now, or the schema changed.
+            StoreMismatch: the writer has another model or schema now, or the store went back.
         """
         return self._check_state()
 
     @property
     def history(self) -> History:
-        """The history as this process knows it, without a read of the store."""
+        """The history of the store as this process last read it."""
         assert self._history is not None  # there is a store
         return self._history
 
     def read_history(self) -> History:
-        """Return the history as the database has it now.
+        """Read the history from the database.
 
         Raises:
             StoreMismatch: the store went back or was replaced, so that this reader must end.
@@ -107,12 +107,16 @@ class StoreReader(SqliteReads):
         return self.history
 
     def why_not(self, point: Point) -> str:
-        """Return why an index that was written at a point does not belong here; "" if it does."""
+        """Return the reason why an index written at this point cannot be used; "" if it can."""
         self._check_state()
         return self._history.why_not(point) if self._history is not None else ""
 
     def _check_state(self) -> int:
-        """Check that this reader can use the store, and return the newest revision."""
+        """Return the newest revision, after a check of the schema, the model and the history.
+
+        Raises:
+            StoreMismatch: this reader cannot read the store any more.
+        """
         with self._reading:  # one at a time, so that the revision never goes down
             return self._read_state()
 
@@ -150,11 +154,10 @@ class StoreReader(SqliteReads):
         return revision
 
     def start(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
-        """Start to watch: call `on_change` at once, after each commit, and about once a second.
+        """Start a thread that calls `on_change` at once, after each commit, and every second.
 
-        A thread of its own makes the calls, and repeats one that raised. After 30 seconds of
-        failures, or at once after StoreMismatch, the watch ends: `failure` gives the reason, and
-        `on_failure` is called.
+        If `on_change` raises, it is called again. After 30 seconds of failures, or at once after
+        StoreMismatch, the thread sets `failure`, calls `on_failure` and ends.
         """
         self._thread = threading.Thread(
             target=self._watch, args=(on_change, on_failure), name="store-reader", daemon=True
@@ -162,7 +165,7 @@ class StoreReader(SqliteReads):
         self._thread.start()
 
     def close(self) -> None:
-        """End the watch and close the store; a second call does nothing."""
+        """Stop the thread and close the store; a second call does nothing."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -196,10 +199,10 @@ class StoreReader(SqliteReads):
                 return
 
     def _check_database(self) -> None:
-        """Check that the writer still writes the database that this reader has open.
+        """Raise StoreMismatch if this reader's database was removed, replaced or went back.
 
         Raises:
-            StoreMismatch: it writes another one.
+            StoreMismatch: the writer writes another database.
         """
         marks = self._mark.read()  # before the database, which may be newer
         self._check_state()

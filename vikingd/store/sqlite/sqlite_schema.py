@@ -1,4 +1,4 @@
-"""The tables and their migrations."""
+"""The tables of a SQLite store and their migrations."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def connect(
     immutable: bool = False,
     cache_kib: int = CACHE_KIB,
 ) -> SqliteConnection:
-    """Return a connection in autocommit mode, for one thread at a time.
+    """Return a connection to a SQLite database in autocommit mode, for one thread at a time.
 
     `immutable` is for a file that no process changes; SQLite then makes no files beside it.
 
@@ -191,7 +191,7 @@ def connect(
         factory=SqliteConnection,
     )
     if not read_only:
-        if db.execute("PRAGMA page_count").fetchone() == (0,):  # else it would write
+        if db.execute("PRAGMA page_count").fetchone() == (0,):  # in an old one it would write
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # see `idle_maintenance`
         db.execute("PRAGMA secure_delete = ON")  # deleted text is overwritten
         db.execute("PRAGMA journal_mode = WAL")
@@ -207,11 +207,11 @@ def connect(
 
 
 def migrate(db: SqliteConnection) -> None:
-    """Migrate the tables to the newest schema; each step and its version are one transaction.
+    """Migrate the tables to the newest schema, each step in its own transaction.
 
     Raises:
-        StoreMismatch: a newer vikingd made them.
-        StoreDamaged: the version of the schema is impossible.
+        StoreMismatch: a newer vikingd made the tables.
+        StoreDamaged: the tables do not match their schema number.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version < 0 or (not version and db.execute("SELECT 1 FROM sqlite_master").fetchone()):

@@ -104,7 +104,7 @@ class Store(SqliteReads, WritableStore):
                 db = self._db = connect(self._database, cache_kib=cache_kib)
                 stack.callback(db.close)
                 if loss:
-                    _drop_frames(db, path)
+                    _empty_ignored_log(db, path)
                 migrate(db)
                 revision, size, is_clean = adopt(db, model, dimension, reembed=reembed)
                 history = known
@@ -147,7 +147,7 @@ class Store(SqliteReads, WritableStore):
             self._resources = stack.pop_all()
 
     def _begin_epoch(self, known: History | None) -> History:
-        """Return the history with a new epoch; on a full disk the last epoch continues."""
+        """Begin an epoch and return the history with it; on a full disk return `known` as it is."""
         try:
             with self._db.transaction():
                 return begin_epoch(self._db, known)
@@ -161,7 +161,7 @@ class Store(SqliteReads, WritableStore):
         return isinstance(to_domain_error("", error, self._database), DiskFull)
 
     def _explain(self, what: str, error: BaseException) -> BaseException:
-        """Return the error for the caller; damage ends all writes."""
+        """Convert an error into a domain error; if it is damage, refuse all further writes."""
         fault = to_domain_error(what, error, self._database)
         if isinstance(fault, StoreDamaged) and not isinstance(fault, RowDamaged):
             self._note(fault)
@@ -172,42 +172,43 @@ class Store(SqliteReads, WritableStore):
 
     @property
     def place(self) -> str:
-        """The directory of the store."""
+        """The directory of the store, for messages."""
         return str(self._path)
 
     @property
     def origin(self) -> tuple[str, str]:
-        """The store and the epoch of the last commit."""
+        """The store id and the epoch of the last commit."""
         return self.point[:2]
 
     @property
     def point(self) -> Point:
-        """The last commit: its revision, its epoch and the id of the store."""
+        """The last commit: the store's id, its epoch and its revision."""
         return self.history.point
 
     def why_not(self, point: Point) -> str:
-        """Return why an index that was written at a point does not belong here; "" if it does."""
+        """Return the reason why an index written at this point cannot be used; "" if it can."""
         return self.history.why_not(point)
 
     @property
     def history(self) -> History:
-        """The history as this process knows it, without a read of the store."""
+        """The history of the store as this process knows it; nothing is read."""
         # The first commit begins an epoch before it has its revision. So the revision is read first
         # and is never later than the epoch.
         revision = self._committing.revision
         return self._committing.history._replace(revision=revision)
 
     def read_history(self) -> History:
-        """Return the history as the database has it now."""
+        """Read the history from the database."""
         with self._snapshot() as db:
             history = history_of(db)
         assert history is not None
         return history
 
     def _begin_mark(self) -> None:
-        """Write the point of a start as the mark, once it is on disk.
+        """Write the newest revision into the mark at a start, after syncing the log to the disk.
 
-        A killed writer may have left a transaction that is in the log, but not yet on disk.
+        A killed writer may have left a commit in the log that is not on disk yet. The mark must
+        never name a revision that a power failure could still remove.
         """
         with self._marking, self._marking_problems(), suppress(FileNotFoundError):
             sync(log_of(self._database))
@@ -215,9 +216,9 @@ class Store(SqliteReads, WritableStore):
             self._mark.begin(*self.point)
 
     def _follow_mark(self, *, sync: bool = False) -> None:
-        """Write the last commit as the mark.
+        """Write the revision of the last commit into the mark.
 
-        Without it, the next start can miss a loss of this commit.
+        With an older mark, the next start would not notice the loss of this commit.
         """
         with self._marking, self._marking_problems():
             self._mark.write(*self.point)
@@ -230,7 +231,7 @@ class Store(SqliteReads, WritableStore):
 
     @contextmanager
     def _marking_problems(self) -> Iterator[None]:
-        """Log that the mark cannot be written, once for each reason."""
+        """Catch an OSError of the block, and log once that the mark cannot be written."""
         try:
             yield
             self._mark_problem = ""
@@ -250,7 +251,7 @@ class Store(SqliteReads, WritableStore):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers in a vector; None until it is known."""
+        """The number of components of a vector; None until the first one is written."""
         return self._committing.dimension
 
     @property
@@ -262,8 +263,8 @@ class Store(SqliteReads, WritableStore):
         """Start to write; `on_commit` gets the changes of each commit and its revision.
 
         One thread calls it for one commit after the other, before the futures of the commit are
-        done. The next commit may be written at the same time. If it raises, the store accepts no
-        more writes, and `failure` gives the reason.
+        done. The next commit may be written at the same time. If `on_commit` raises, the store
+        accepts no more writes, and `failure` gives the reason.
         """
 
         def check_and_follow(changes: list[Change], revision: int) -> None:
@@ -282,7 +283,10 @@ class Store(SqliteReads, WritableStore):
             self._check.start()
 
     def forget_removals(self, up_to_revision: int) -> None:
-        """Drop the removals up to this revision, which `changes_since` then cannot give."""
+        """Delete the records of contexts removed up to this revision, once an index on disk has it.
+
+        `changes_since` cannot start from an earlier revision afterwards.
+        """
 
         def forget(db: Connection) -> None:
             forgotten = db.get_meta("store.forgotten")["store.forgotten"]
@@ -293,11 +297,11 @@ class Store(SqliteReads, WritableStore):
         self._follow_mark(sync=True)
 
     def give_back(self) -> int:
-        """Give the room of deleted contexts back to the disk, and return its bytes."""
+        """Shrink the database by the space of deleted contexts; return the freed bytes."""
         return self._space.give_back_all()
 
     def _note_clean_end(self) -> None:
-        """Note that the next start need not check the database."""
+        """Mark the database as closed, so that the next start need not check it."""
         is_over = self._writer.failure or self._committing.is_clean or self._closed
         if self._is_started and not is_over:
             with suppress(VikingError):
@@ -317,11 +321,11 @@ class Store(SqliteReads, WritableStore):
         self._resources.close()  # the last connection writes the log into the database
 
 
-def _drop_frames(db: SqliteConnection, path: Path) -> None:
-    """Empty the log after an accepted loss.
+def _empty_ignored_log(db: SqliteConnection, path: Path) -> None:
+    """Empty the write-ahead log after the operator has accepted data loss.
 
-    SQLite would begin to write over the frames that it ignored, and a later start would take the
-    rest of them for a loss.
+    Otherwise SQLite would overwrite the frames that it ignores from the beginning of the log. The
+    next start would find the rest of them and report a loss again.
 
     Raises:
         StoreInUse: a reader has the database open.
@@ -332,11 +336,17 @@ def _drop_frames(db: SqliteConnection, path: Path) -> None:
 
 
 def _history(database: Path, floor: int) -> History | None:
-    """Return the history of a database; None if there is no database or no store in it.
+    """Return the history in a database; None if there is no database, or it is empty.
 
-    `floor` is a revision that the database has without its log.
+    Nothing is written: SQLite deletes a log that does not belong to the database, although the
+    database may be the wrong one of the two.
 
-    Reads only: SQLite deletes a log that does not fit, but it may belong to the right database.
+    Args:
+        database: the file of the database.
+        floor: a revision that the database has without its log, by the mark.
+
+    Raises:
+        StoreDamaged: the log does not belong to the database, see `_check_log`.
     """
     _finish_rollback(database)
     if not database.exists() or database.stat().st_size == 0:
@@ -352,10 +362,10 @@ def _history(database: Path, floor: int) -> History | None:
 
 
 def _finish_rollback(database: Path) -> None:
-    """Take back the first write to a new database, if its process was killed.
+    """Undo the first write to a new database, if its process was killed during that write.
 
-    SQLite writes it with a rollback journal, the only time before the log is in use. A read-only
-    connection cannot take it back.
+    Only the first write uses a rollback journal; later ones use the log. A read-only connection
+    cannot undo it.
     """
     if database.with_name(f"{database.name}-journal").exists():
         with closing(sqlite3.connect(database)) as db:
@@ -363,13 +373,16 @@ def _finish_rollback(database: Path) -> None:
 
 
 def _check_log(database: Path, known: History, floor: int) -> None:
-    """Check that the log belongs to the database; SQLite does not check that.
+    """Raise StoreDamaged if the write-ahead log belongs to another database; SQLite does not check.
 
-    `known` is the history that the database has with its log.
+    Args:
+        database: the file of the database.
+        known: the history in the database, read together with the log.
+        floor: a revision that the database has without its log, by the mark.
 
     Raises:
-        StoreDamaged: they are of two stores, or of two histories of one store; or the database is
-            an older copy, from before the log began.
+        StoreDamaged: database and log are of different stores or histories, or the database is an
+            older copy, from before the log began.
     """
     log = log_of(database)
     if not log.exists() or log.stat().st_size == 0:

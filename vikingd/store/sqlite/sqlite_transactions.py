@@ -1,4 +1,4 @@
-"""The transactions of the connection that writes an SQLite database."""
+"""The transactions of the one connection that writes a SQLite database."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from vikingd.system.open_files import OpenFiles
 
 
 class SqliteCommitting(Committing):
-    """Transactions that check that the database's files were not truncated, deleted or replaced.
+    """The transactions of a SQLite store, which check the database's files each time.
+
+    A file that was truncated, deleted or replaced ends all writes.
 
     Args:
         history: the history of the store.
-        has_begun: True if the last epoch is this writer's; else the first transaction begins one.
+        has_begun: True if this writer has begun the last epoch; else its first transaction begins a
+            new one.
         is_clean: True if the last writer closed the store.
 
     Attributes:
         history: the history; its revision is not kept up to date.
         has_begun: True once this writer has begun an epoch.
-        is_clean: True if this writer has nothing to note when it closes the store.
+        is_clean: True if the database is marked as closed: this writer has written nothing.
     """
 
     failures = (sqlite3.Error,)
@@ -56,19 +59,19 @@ class SqliteCommitting(Committing):
 
     @property
     def is_clean(self) -> bool:
-        """True if nothing was written since a clean end of the last writer."""
+        """True if the last writer closed the store, and this one has written nothing."""
         return self._was_clean and not self.has_begun
 
     @contextmanager
     def transaction(self) -> Iterator[Begun]:
-        """Run a transaction; the database's files are checked before it and before its commit.
+        """Open a transaction; the database's files are checked before it and before its commit.
 
         The second check is needed because a large transaction writes to the log before its end: the
         longer file would hide that something was cut off. The first transaction begins an epoch, so
         that a store that is only read is not changed.
 
         Raises:
-            StoreDamaged: a file is damaged. No more writes are accepted.
+            StoreDamaged: a file was truncated, deleted or replaced. No more writes are accepted.
         """
         self._check_files()
         with self._db.transaction():
@@ -85,23 +88,23 @@ class SqliteCommitting(Committing):
             raise StoreDamaged(f"{problem}: {REMEDY}")
 
     def write_state(self, state: Mapping[str, object]) -> None:
-        """Write the new state of the store within the transaction."""
+        """Write values of the table `meta`, and that the store is not closed."""
         self._db.set_meta({**state, CLEAN: 0})
 
     @property
     def is_full(self) -> bool:
-        """True if the disk is full, so that only operations that free room are accepted."""
+        """True if the disk is full, so that only operations that free disk space are accepted."""
         return not self._reserve.is_held
 
     def release(self) -> None:
-        """Use the reserve, for operations that free room."""
+        """Delete the reserve, so that operations that free disk space can run."""
         self._reserve.release()
 
     def make_room(self) -> bool:
-        """Try to take the reserve again, if need be with the room of the log.
+        """Try to create the reserve again, after emptying the log if necessary.
 
         Returns:
-            True if the reserve is held.
+            True if the reserve exists, so that all operations can be accepted.
         """
         if not self._reserve.take():
             with suppress(sqlite3.Error, StoreDamaged):  # the next transaction finds damage, too
@@ -110,10 +113,12 @@ class SqliteCommitting(Committing):
         return self._reserve.is_held
 
     def empty_log(self) -> bool:
-        """Write the log into the database and empty it; return False if a reader still uses it.
+        """Copy the write-ahead log into the database, and truncate it to length 0.
+
+        Returns False if a reader still uses the log.
 
         Raises:
-            StoreDamaged: the files are not whole.
+            StoreDamaged: a file was truncated, deleted or replaced.
         """
         self._check_files()
         self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
@@ -128,25 +133,25 @@ class SqliteCommitting(Committing):
 
     @property
     def page_size(self) -> int:
-        """Bytes of a page of the database."""
+        """The size of a page of the database, in bytes."""
         return self._number("page_size")
 
     @property
     def pages(self) -> int:
-        """Pages of the database, free ones included."""
+        """The number of pages of the database, free ones included."""
         return self._number("page_count")
 
     def free_pages(self) -> int:
-        """Return the free pages that `give_back` can give; 0 if the database is an old one."""
+        """Return the number of pages that `give_back` can free; 0 before `rewriting.convert`."""
         return self._number("freelist_count") if self._number("auto_vacuum") else 0
 
     def give_back(self, pages: int) -> int:
-        """Give free pages at the end of the file back, in one transaction; return their number.
+        """Shorten the database by up to `pages` free pages in one transaction; return the number.
 
-        Used pages at the end move to free places first.
+        Used pages at the end of the file move into free ones first.
 
         Raises:
-            StoreDamaged: the files are not whole.
+            StoreDamaged: a file was truncated, deleted or replaced.
         """
         self._check_files()
         before = self.pages

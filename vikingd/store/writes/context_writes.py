@@ -45,14 +45,20 @@ _LINK = "SELECT reason, created_at, checksum FROM links WHERE a = ? AND b = ?"
 def put(
     work: Transaction, contexts: Sequence[Prepared | Masked | PutRefusal], *, partial: bool = False
 ) -> Committed:
-    """Write contexts that have their expected revisions: all of them, or all but the refused ones.
+    """Write contexts: all of them, or with `partial` all that can be written.
 
-    With `partial`, a context that cannot be written is refused before any of it is written.
+    A context can be written if it has the expected revision and its fields are valid. Without
+    `partial`, the first one that cannot be written raises its error.
+
+    Args:
+        work: the open transaction.
+        contexts: what to write. A PutRefusal stands for a context that was refused earlier.
+        partial: refuse single contexts instead of raising.
     """
     batch = _Batch(partial=partial)
     work.look_up(one.draft.uri for one in contexts if not isinstance(one, PutRefusal))
     complete: dict[int, Prepared] = {}
-    if not partial:  # a caller that lost a race is told so, whatever else is wrong
+    if not partial:  # a wrong revision is reported before any other error
         for one in contexts:
             if not isinstance(one, PutRefusal):
                 work.check_revision(one.draft.uri, one.draft.expected_revision)
@@ -68,19 +74,19 @@ def put(
 
 
 def write(work: Transaction, contexts: Sequence[Prepared]) -> Committed:
-    """Write complete contexts, and make the missing directories above them."""
+    """Write contexts with all their fields, and make the missing directories above them."""
     return _write(work, dict(enumerate(contexts)), _Batch(partial=False))
 
 
 class _Batch:
-    """The refused contexts of a batch by their index; only a partial one has some."""
+    """The refusals of a batch of puts, by the index of the context; {} if it is not partial."""
 
     def __init__(self, *, partial: bool) -> None:
         self.refused: dict[int, PutRefusal] = {}
         self._partial = partial
 
     def refuse(self, i: int, error: VikingError) -> None:
-        """Refuse the context with this index; a batch that is not partial fails."""
+        """Record the refusal of the context with this index; raise the error if not partial."""
         if self._partial:
             self.refused[i] = PutRefusal.of(i, error)
         elif isinstance(error, InvalidField):
@@ -90,7 +96,10 @@ class _Batch:
 
 
 def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -> Committed:
-    """Write complete contexts, given by their index in the batch."""
+    """Write contexts with all their fields, given by their index in the batch.
+
+    Returns the outcomes, the refusals, and the ids of the written texts that wait for a vector.
+    """
     uris = {i: context.draft.uri for i, context in contexts.items()}
     work.look_up(uris.values())
     stored = {uri: old for uri in uris.values() if (old := work.find(uri))}
@@ -150,10 +159,15 @@ def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -
 
 
 def make_directory(work: Transaction, uri: str, field: str) -> int:
-    """Return the id of a directory; make it and those above it where they are missing.
+    """Return the id of a directory; make it and the directories above it if they are missing.
+
+    Args:
+        work: the open transaction.
+        uri: the directory.
+        field: the request's field, for the error.
 
     Raises:
-        InvalidField: a file has one of the URIs; `field` is the request's field.
+        InvalidField: a file has this URI or one above it.
         StoreDamaged: the root is missing, which each store has.
     """
     context = work.find(uri)
@@ -168,11 +182,11 @@ def make_directory(work: Transaction, uri: str, field: str) -> int:
 
 
 def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
-    """Link two contexts; if they are linked already, replace the reason."""
+    """Link two contexts, or replace the reason of their link."""
     if uri == other:
         raise InvalidField("other_uri", "is the same context as uri; name two contexts")
-    db, ends = work.use_tables(), _ends(work, uri, other)
-    for end in ends:  # a damaged one is not in the index
+    db, ends = work.use_tables(), _sorted_ids(work, uri, other)
+    for end in ends:  # the index has no damaged context to link
         check_context(db, end)
     row = db.execute(_LINK, ends).fetchone()
     sound = row is not None and checksum(*ends, *row[:2]) == row[2]
@@ -189,8 +203,12 @@ def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
 
 
 def unlink(work: Transaction, uri: str, other: str) -> Committed:
-    """Remove a link."""
-    ends = _ends(work, uri, other)
+    """Remove the link between two contexts.
+
+    Raises:
+        NotFound: they are not linked, or one does not exist.
+    """
+    ends = _sorted_ids(work, uri, other)
     rows = work.use_tables().execute("DELETE FROM links WHERE a = ? AND b = ?", ends)
     if not rows.rowcount:
         raise NotFound(other, f"{uri} and {other} are not linked")
@@ -199,7 +217,13 @@ def unlink(work: Transaction, uri: str, other: str) -> Committed:
 
 
 def _complete(work: Transaction, context: Prepared | Masked) -> Prepared:
-    """Return the complete context to write, given the stored one."""
+    """Return the context with all fields to write: fields outside its mask are read from the store.
+
+    Raises:
+        RevisionDiffers: the stored context has another revision than expected.
+        NotFound: a context with a mask does not exist.
+        InvalidField: the content is empty, there is no mask, and the stored content is not empty.
+    """
     draft = context.draft
     work.check_revision(draft.uri, draft.expected_revision)
     if isinstance(context, Masked):
@@ -222,9 +246,9 @@ def _complete(work: Transaction, context: Prepared | Masked) -> Prepared:
 def _before(
     work: Transaction, stored: Iterable[StoredContext]
 ) -> tuple[dict[int, Upsert | None], dict[int, Described]]:
-    """Return the stored contexts with their texts, and their descriptions, both by id.
+    """Return the stored contexts with their texts, and their descriptions, both by context id.
 
-    A damaged context is None, and so is one with a damaged description.
+    The value is None for a damaged context, and for one whose description is damaged.
     """
     ids = [old.id for old in stored]
     before: dict[int, Upsert | None] = dict.fromkeys(ids)
@@ -243,7 +267,7 @@ def _before(
 
 
 def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
-    """Return the ids of these contexts' texts that wait for their vector."""
+    """Return the ids of the texts of these contexts that wait for their vector."""
     rows = work.use_tables().execute(
         "SELECT id FROM texts WHERE context_id IN (SELECT value FROM each_id(?)) "
         "AND vector IS NULL AND embeddable > 0",
@@ -253,7 +277,7 @@ def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
 
 
 def _check_vectors(work: Transaction, context: Prepared) -> None:
-    """Check the vectors of a draft; the error names the field of the wrong one."""
+    """Raise InvalidField, with the field's name, if a vector of a context has a wrong size."""
     for text in context.texts:
         if text.vector:
             passages = context.draft.passages
@@ -269,9 +293,9 @@ def _is_unchanged(
     before: Upsert | None,
     described: Mapping[int, Described],
 ) -> bool:
-    """Return whether a write would change nothing.
+    """Return True if writing a context would change nothing.
 
-    A given vector of an abstract that a model has replaced since is no change.
+    If a model has replaced the abstract since, a given vector of the old abstract is ignored.
     """
     if context.content_hash != old.content_hash or before is None:
         return False
@@ -310,7 +334,10 @@ def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
 def _update(
     work: Transaction, context: Prepared, old: StoredContext, before: Upsert | None
 ) -> Upsert:
-    """Replace a stored context. If the stored one is damaged, keep nothing of it."""
+    """Replace a stored context; return what the index stores of it.
+
+    Nothing is kept of a stored context that is damaged: then `before` is None.
+    """
     draft, db = context.draft, work.use_tables()
     if before is None:
         parent_id = None if draft.uri == ROOT else make_directory(work, parent(draft.uri), "uri")
@@ -347,7 +374,7 @@ def _update(
 
 
 def _row(work: Transaction, context: Prepared, stored: StoredContext) -> Row:
-    """Return the row of a context."""
+    """Return the row of a context for the table `contexts`, with its checksums."""
     draft = context.draft
     metadata = "{}"
     if draft.metadata:
@@ -380,7 +407,7 @@ def _write_texts(
     before: Upsert | None,
     kept: int = 0,
 ) -> Upsert:
-    """Write the texts of a context after the first `kept` ones of `before`, which stay.
+    """Write the texts of a context except the first `kept` ones, which are in the store already.
 
     A text without a vector takes the vector of an equal text in `before`.
     """
@@ -425,7 +452,7 @@ def _write_texts(
 
 
 def _unchanged_texts(context: Prepared, before: Upsert) -> int:
-    """Return the number of leading texts that stay the same; 0 if the title changes."""
+    """Return how many texts from the first one on equal the stored ones; 0 for a new title."""
     same = 0
     if context.draft.title != before.title:
         return same
@@ -444,12 +471,16 @@ def _unchanged_texts(context: Prepared, before: Upsert) -> int:
 
 
 def _lines(context: Prepared) -> list[int]:
-    """Return the line of each text; 0 for the abstract."""
+    """Return the first line of each text in the content; 0 for the abstract."""
     lines = lines_at(context.draft.content, (text.start for text in context.texts))
     return [line if text.ordinal else 0 for text, line in zip(context.texts, lines, strict=True)]
 
 
-def _ends(work: Transaction, uri: str, other: str) -> tuple[int, int]:
-    """Return the ids of two contexts, the smaller one first."""
+def _sorted_ids(work: Transaction, uri: str, other: str) -> tuple[int, int]:
+    """Return the ids of the contexts at two URIs, the smaller id first.
+
+    Raises:
+        NotFound: one of them does not exist.
+    """
     one, two = sorted((work.get(uri).id, work.get(other).id))
     return one, two

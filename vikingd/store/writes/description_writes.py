@@ -1,4 +1,4 @@
-"""Writes of descriptions: the abstracts and overviews of a model."""
+"""Writes of descriptions: the abstracts and overviews that a model wrote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ WHERE tenant = 'default' AND slots > 0 AND uri IN (SELECT value FROM each_name(?
 def describe(
     work: Transaction, descriptions: Sequence[Description], meta: Mapping[str, bytes]
 ) -> Committed:
-    """Write descriptions; see `WritableStore.describe`."""
+    """Write descriptions, except those of contexts that have changed; see `WritableStore.describe`.
+
+    Args:
+        work: the open transaction.
+        descriptions: the descriptions, each with the content hash that its context must have.
+        meta: values of the table `meta` to write, too.
+    """
     work.look_up(description.uri for description in descriptions)
     wanted: dict[int, Description] = {}
     for i, description in enumerate(descriptions):
@@ -64,9 +70,9 @@ def describe(
 
 
 def withdraw_above(work: Transaction, gone: Iterable[str]) -> None:
-    """Take back the descriptions of the directories above contexts whose text goes.
+    """Remove the descriptions of all directories above contexts that are deleted or rewritten.
 
-    A description may quote the texts below its directory, and a deleted text must be nowhere.
+    A description may quote the texts below its directory, and deleted text must not remain in it.
     """
     above = sorted({one for uri in gone for one in uris.ancestors(uri)})
     rows = work.use_tables().execute(_ABOVE, (json.dumps(above),)).fetchall()
@@ -75,15 +81,18 @@ def withdraw_above(work: Transaction, gone: Iterable[str]) -> None:
 
 
 def forget_description(work: Transaction, context_id: int) -> None:
-    """Delete the row of a description whose context is written again."""
+    """Delete the row of a context's description, since the context is written again."""
     work.use_tables().execute("DELETE FROM descriptions WHERE context_id = ?", (context_id,))
 
 
 def _write(work: Transaction, context: Checked, description: Description) -> bool:
-    """Write one description; return whether it changed a text of the context."""
+    """Write one description. Return True if the abstract or the overview of the context changed.
+
+    Texts that a user wrote stay as they are.
+    """
     db, row = work.use_tables(), context.row
     given = as_put(read_context(db, row.uri))
-    if given.content_hash() != row.content_hash:  # nothing tells what its writer left out
+    if given.content_hash() != row.content_hash:  # the given fields are unknown
         description = description._replace(abstract=row.abstract, overview=row.overview)
     stated, derived = given.abstract, ""
     if not row.is_directory:
@@ -112,7 +121,7 @@ def _write(work: Transaction, context: Checked, description: Description) -> boo
 def _write_head(
     work: Transaction, context: Checked, given: Draft, abstract: str, *, is_derived: bool
 ) -> int:
-    """Write the text of ordinal 0 if the abstract changes; return the new number of texts."""
+    """Write the text of the abstract (ordinal 0) if it changes; return the context's text count."""
     row = context.row
     passages = sum(text.ordinal > 0 for text in context.texts)
     wanted = has_head(given, abstract, passages, is_derived=is_derived)

@@ -1,4 +1,4 @@
-"""Writes of entries: the states of memories (counters and times), one for each text of a file."""
+"""Writes of entries: the states of memories (counters and times). Each memory has one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRIES = f"SELECT {ENTRY}, checksum FROM entries WHERE id IN (SELECT value FRO
 
 
 def holds_memories(draft: Draft) -> bool:
-    """Return whether a draft is a file of memories."""
+    """Return True if a draft is a file below a directory of memories."""
     return not draft.is_directory and context_type(draft.uri) is ContextType.MEMORY
 
 
@@ -32,13 +32,13 @@ def write_entries(
     kept: int,
     time: int,
 ) -> None:
-    """Write the entries of a file's texts; an entry whose text is unchanged stays.
+    """Write the entries of a file's texts. Unchanged texts keep their entries.
 
     Args:
         context: the file to write; its `entries` are those that the request gives.
         upsert: the file with the texts as they are written.
         before: the stored entries of the file.
-        kept: the number of leading texts that keep their entries.
+        kept: the number of leading texts that have not changed.
         time: the time of new entries, in microseconds.
     """
     ended, entries = _assign(context, upsert, before, kept, (time, work.now))
@@ -51,7 +51,7 @@ def write_entries(
 
 
 def add_entry(work: Transaction, text_id: int, entry: Entry) -> None:
-    """Add the entry of a text to the new rows; a new entry gets its id."""
+    """Add a row for the entry of a text to the transaction; an entry with id 0 gets a new id."""
     if not entry.id:
         entry = replace(entry, id=next(work.ids.entries))
     row = (text_id, *_values(entry))
@@ -61,9 +61,9 @@ def add_entry(work: Transaction, text_id: int, entry: Entry) -> None:
 def change_entries(
     db: Connection, ids: Collection[int], change: Callable[[Entry], Entry]
 ) -> list[Entry]:
-    """Change counters and times of entries by their ids, and return the new ones.
+    """Replace entries, given by id, by what `change` returns for them; return the new entries.
 
-    Entries that are missing or damaged are left out.
+    Missing and damaged entries are left out. Only counters and `time` are written.
     """
     changed: list[tuple[int, Entry]] = []
     for text_id, *values, kept in db.execute(_ENTRIES, (json.dumps(list(ids)),)).fetchall():
@@ -87,7 +87,7 @@ def change_entries(
 
 
 def _values(entry: Entry) -> tuple[object, ...]:
-    """Return the values of an entry in the order of its checksum."""
+    """Return the columns of an entry in the order in which its checksum covers them."""
     return entry.id, entry.reinforcement, entry.access_count, entry.time, entry.created_at
 
 
@@ -98,14 +98,17 @@ def _assign(
     kept: int,
     times: tuple[int, int],
 ) -> tuple[list[int], list[tuple[int, Entry]]]:
-    """Assign the entries of a file to its texts; `times` are (time, creation time) of new ones.
+    """Choose the entry of each text of a file: given, stored for an equal text, or new.
+
+    `times` are (time, creation time) of new entries.
 
     Returns:
-        (ids of texts that lose their entry, (text id, entry) pairs to write, id 0 for new ones).
+        (ids of texts whose stored entry is deleted, (text id, entry) pairs to write; new ones have
+        id 0).
     """
     staying = {text.ordinal: text for text in upsert.texts[:kept]}
     stored_at = {stored.ordinal: stored.entry for stored in before if stored.ordinal in staying}
-    rest_at = {  # of passages that stay and continued a memory
+    rest_at = {  # ordinals of unchanged passages that continue a memory
         ordinal
         for stored in before
         for ordinal in range(stored.ordinal + 1, stored.ordinal + len(stored.spans))
@@ -118,7 +121,7 @@ def _assign(
         for low, high in stored.spans[1:]
     }
     taken = {entry.id for entry in context.entries.values()}
-    # By their first passage, and whole: another version may have cut a long memory elsewhere.
+    # By first passage and by whole text: another version may have divided a long memory elsewhere.
     loose: dict[str, deque[Entry]] = defaultdict(deque)
     for stored in before:
         if stored.ordinal not in staying:
@@ -128,7 +131,7 @@ def _assign(
     ended: list[int] = []
     written: list[tuple[int, Entry]] = []
     memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
-    # What begins a memory takes a state of its text before what continues one does.
+    # Passages that begin a memory choose an entry before those that continue one.
     for text in sorted(memories, key=lambda text: text.ordinal in continuing):
         passage = text.passage if text.ordinal else context.abstract
         known, given = stored_at.pop(text.ordinal, None), context.entries.get(text.ordinal)
@@ -152,12 +155,12 @@ def _assign(
             written.append((text.text_id, Entry.of_rest(text.text_id, *times)))
             continue
         written.append((text.text_id, _merge(given, known, *times)))
-    # The rest of `stored_at` is the abstract of a file that has passages now.
+    # What is left in `stored_at` is of the abstract of a file that has passages now.
     return ended + [staying[ordinal].text_id for ordinal in stored_at], written
 
 
 def _long_memories(context: Prepared) -> dict[int, str]:
-    """Return the memories of several passages, by the ordinal of the first one."""
+    """Return the text of each memory of several passages, by the ordinal of the first one."""
     whole: dict[int, str] = {}
     first: Text | None = None
     for text in context.texts:
@@ -169,7 +172,7 @@ def _long_memories(context: Prepared) -> dict[int, str]:
 
 
 def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool:
-    """Return True if the given entries, by ordinal, would change no stored entry and add none."""
+    """Return True if writing these entries, given by ordinal, would neither change nor add one."""
     known = {one.ordinal: one.entry for one in stored}
     return all(
         ordinal in known and _merge(entry, known[ordinal], 0, 0) == known[ordinal]
@@ -178,9 +181,9 @@ def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool
 
 
 def _merge(given: Entry | None, known: Entry | None, time: int, created_at: int) -> Entry:
-    """Merge a given entry with the known one; the times are those of a new entry.
+    """Return the given entry, completed by the stored one; the times are those of a new entry.
 
-    Counters never fall, so that counts since the writer's read are kept.
+    Each counter is the larger of the two, so that counts since the caller's read are kept.
     """
     if given is None:
         return known or Entry(time=time, created_at=created_at)

@@ -40,10 +40,9 @@ WHERE entries.id IN (SELECT value FROM each_id(?))
 
 
 def run_once(work: Transaction, once: Once | None, operation: Callable[[], Committed]) -> Committed:
-    """Run an operation once for each request id.
+    """Run an operation, unless the caller has sent a request with this id before.
 
-    If the caller has sent the request before, nothing is run, and `reply` of the result is the
-    reply of the first time.
+    Then nothing is run, and `reply` of the result is the reply to the first request.
 
     Args:
         work: the open transaction.
@@ -78,7 +77,10 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
 
 
 def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Committed:
-    """Apply each rewrite to the current state of its memory files, by URI, in order."""
+    """Apply each rewrite, in order, to the memory file at its URI and that file's continuations.
+
+    A later rewrite sees the changes of earlier ones.
+    """
     db, counted = work.use_tables(), 0
     for uri, new in _changes(work, rewrites):
         if new.removed:
@@ -97,7 +99,7 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
 def _changes(
     work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]
 ) -> Iterator[tuple[str, Rewritten]]:
-    """Yield the changes of each rewrite. A rewrite sees the changes of earlier rewrites."""
+    """Yield (URI, change of one file) for each rewrite; it sees the changes of earlier ones."""
     for uri, change in rewrites:
         for new in change(series(work.use_tables(), uri), lambda: next(work.ids.entries)):
             yield uri, new
@@ -106,10 +108,10 @@ def _changes(
 def rewrite_holders(
     work: Transaction, ids: Sequence[int], change: Rewrite, *, require_all: bool, caller: Caller
 ) -> Committed:
-    """Apply a rewrite to each file that holds one of these memories now.
+    """Apply a rewrite to each file that contains one of these memories.
 
-    Files that the caller may not write stay as they are. With `require_all` they are an error, and
-    so are missing memories, see `check_ids`.
+    Files that the caller may not write stay as they are. With `require_all`, a missing memory or a
+    file that may not be written raises an error, see `check_ids`.
     """
     holders = _holders(work.use_tables(), ids)
     if require_all:
@@ -121,12 +123,13 @@ def rewrite_holders(
 def reinforce(
     work: Transaction, ids: Sequence[int], by: int, caller: Caller, used: Sequence[int] = ()
 ) -> Committed:
-    """Raise the reinforcement of memories, and return their new entries.
+    """Add `by` to the reinforcement of memories, and return their new entries.
 
-    Each of them, and each used memory, counts as accessed once.
+    One access is counted for each of them, and for each memory in `used`.
 
     Raises:
-        NotFound, PermissionDenied: as `check_ids`.
+        NotFound: a memory is missing, or may not be read.
+        PermissionDenied: a memory may not be written.
     """
     db, strengthened = work.use_tables(), frozenset(ids)
     everyone = list(dict.fromkeys((*ids, *used)))
@@ -151,7 +154,7 @@ def reinforce(
 
 
 def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
-    """Add accesses to memories by their ids; missing memories are skipped."""
+    """Add accesses to memories: counts by memory id. Missing memories are skipped."""
 
     def touched(old: Entry) -> Entry:
         return replace(old, access_count=min(old.access_count + accesses[old.id], MAX_COUNTER))
@@ -162,7 +165,7 @@ def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
 
 
 def _counted(states: Mapping[int, Entry], old: Entry) -> Entry:
-    """Return an entry with its counters and its time in `states`."""
+    """Return the entry `old` with the counters and the time that `states` has for its id."""
     new = states[old.id]
     return replace(
         old, reinforcement=new.reinforcement, access_count=new.access_count, time=new.time
@@ -170,6 +173,6 @@ def _counted(states: Mapping[int, Entry], old: Entry) -> Entry:
 
 
 def _holders(db: Connection, ids: Sequence[int]) -> dict[int, str]:
-    """Return the URIs of the files that hold memories, by memory id; missing ones are left out."""
+    """Return the URI of the file that contains each memory, by memory id; skip missing ones."""
     rows = db.execute(_HOLDERS, (json.dumps(ids),))
     return {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}

@@ -1,4 +1,4 @@
-"""The checksums of contexts that move or get another revision, while their texts stay."""
+"""New checksums of contexts that are moved or get another revision, while their texts stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IS_PAIR = "contexts.id = CAST(pair.key AS BIGINT)"
 
 
 class Place(NamedTuple):
-    """The columns of a context that `context_checksum` covers: its place in the tree and times."""
+    """The columns that `context_checksum` covers: the place in the tree, the revision and times."""
 
     id: int
     uri: str
@@ -33,9 +33,9 @@ class Place(NamedTuple):
 def checksums_after(
     db: Connection, condition: str, values: Sequence[object], change: Callable[[Place], Place]
 ) -> str:
-    """Compute the checksums that contexts will have after a change; nothing is written.
+    """Return the checksums that contexts will have after a change; nothing is written.
 
-    A context whose present checksum is wrong gets a wrong one again, so that damage stays visible.
+    If the present checksum of a context is wrong, so is the new one, so that damage stays visible.
 
     Args:
         db: a connection to the store.
@@ -44,7 +44,7 @@ def checksums_after(
         change: returns the columns of a context after the change.
 
     Returns:
-        A JSON object of the checksum by the context's id, the parameter of SET_CHECKSUM.
+        A JSON object of checksums by context id, which is the parameter of SET_CHECKSUM.
     """
     after: dict[int, int | None] = {}
     for *columns, kept in db.execute(
@@ -58,7 +58,7 @@ def checksums_after(
 
 
 def set_revision(db: Connection, context_ids: Sequence[int], revision: int) -> None:
-    """Set the revision of contexts, and their checksums with it."""
+    """Set the revision of contexts, and update their checksums."""
     ids = (json.dumps(context_ids),)
     condition = "id IN (SELECT value FROM each_id(?))"
     after = checksums_after(db, condition, ids, lambda old: old._replace(revision=revision))

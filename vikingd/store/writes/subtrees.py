@@ -1,4 +1,4 @@
-"""Removal and move of whole subtrees."""
+"""Deletes and moves of whole subtrees."""
 
 from __future__ import annotations
 
@@ -53,7 +53,14 @@ def delete(
     *,
     allow_missing: bool = False,
 ) -> Committed:
-    """Remove contexts with their subtrees."""
+    """Delete contexts with everything below them; `count` of the result is their number.
+
+    Raises:
+        InvalidField: the root is among them.
+        NotFound: a context is missing, and `allow_missing` is not set.
+        RevisionDiffers: a context has another revision than expected.
+        TooLarge: the subtrees are too large for one call.
+    """
     existing = []
     for i, uri in enumerate(uris):
         if uri == ROOT:
@@ -80,7 +87,7 @@ def delete(
 
 
 def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
-    """Remove the empty directories among `uris`; see `EmptyReads`."""
+    """Delete those of these directories that are empty; `EmptyReads` says which are."""
     db = work.use_tables()
     removed = 0
     for uri in uris:
@@ -94,12 +101,14 @@ def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
 def move(
     work: Transaction, source: str, destination: str, expected_revision: int | None = None
 ) -> Committed:
-    """Rename a subtree, and make the missing directories above its new URI.
+    """Rename a context with everything below it, and make missing directories above the new URI.
 
     Raises:
         InvalidField: a URI is a root or above one, or the destination is below the source.
-        NotFound: there is no source.
-        AlreadyExists: there is something at the destination.
+        NotFound: the source does not exist.
+        AlreadyExists: the destination exists.
+        RevisionDiffers: the source has another revision than expected.
+        TooLarge: the subtree is too large for one call.
     """
     if context_type(parent(source)) is ContextType.UNSPECIFIED:
         raise InvalidField("source_uri", f"{source} is a root or above one, and cannot be moved")
@@ -145,7 +154,7 @@ def move(
     )
     ids = [context_id for (context_id,) in rows]
 
-    def found(damage: Damage) -> None:  # it was there before, under the old URI
+    def found(damage: Damage) -> None:  # older than the move: name the old URI
         refuse(damage._replace(uri=source + damage.uri[len(destination) :]))
 
     work.emit(*upserts(db, ids, found), *links(db, refuse, ids))
@@ -162,18 +171,24 @@ def _record_removal(work: Transaction, uri: str) -> None:
 
 
 def _bounds(uri: str) -> tuple[str, str, str]:
-    """Return the parameters of `_SUBTREE`."""
+    """Return the parameters of the SQL condition `_SUBTREE`."""
     return (uri, *subtree_bounds(uri))
 
 
 def _check_size(db: Connection, uris: Sequence[str], what: str, most: int) -> None:
-    """Check that disjoint subtrees are small enough for one call.
+    """Raise TooLarge if subtrees are too large for one call. They must not overlap.
 
     Each context, each passage and each `CHARACTERS` characters count 1. One file is never too
     large.
 
+    Args:
+        db: a connection to the store.
+        uris: the tops of the subtrees.
+        what: the verb of the message, such as "moves".
+        most: the limit.
+
     Raises:
-        TooLarge: they are larger.
+        TooLarge: the count is above `most`.
     """
     contexts = size = 0
     for uri in uris:

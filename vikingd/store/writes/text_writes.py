@@ -1,4 +1,4 @@
-"""The rows of new texts."""
+"""Rows of new texts for the table `texts`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def text_rows(
     abstract: str,
     texts: Iterable[tuple[Text, bytes]],
 ) -> list[Row]:
-    """Return the rows of texts of a context, each with a new id.
+    """Return the rows of new texts of a context, each with a new id and checksums.
 
     Args:
         work: the open transaction.

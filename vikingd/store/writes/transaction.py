@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 
 class Counter:
-    """Ids after the last one."""
+    """An endless iterator of ids: `last` + 1, `last` + 2 and so on."""
 
     __slots__ = ("last",)
 
@@ -43,7 +43,10 @@ class Counter:
 
 
 class Ids:
-    """Source of ids that were never used before; those of a failed transaction stay unused."""
+    """Sources of new ids for contexts, texts and entries; no id is ever used twice.
+
+    Ids that a failed transaction has taken stay unused.
+    """
 
     def __init__(self, last: LastIds) -> None:
         self.contexts, self.texts, self.entries = map(Counter, last)
@@ -51,7 +54,7 @@ class Ids:
 
 
 class StoredContext(NamedTuple):
-    """The columns of an existing context that a write depends on."""
+    """The columns of an existing context that writes read."""
 
     id: int
     is_directory: bool
@@ -63,14 +66,14 @@ class StoredContext(NamedTuple):
 
 
 class Transaction:
-    """An open transaction of the database; all its writes get the same revision.
+    """An open transaction, shared by several requests; all its writes get the same revision.
 
     Attributes:
-        now: microseconds since the epoch; the time of the commit.
-        rows: new rows of all requests so far that are not in the tables yet, by table.
-        known: the contexts at the URIs looked up so far; None where there is none. It includes
-            the contexts in `rows`.
-        changes: the changes of the writes so far, in order.
+        now: the time of the commit, in microseconds since the epoch.
+        rows: new rows that are not in the tables yet, by table.
+        known: the contexts at the URIs looked up so far, also those in `rows`; None for a URI
+            without a context.
+        changes: the changes of the writes so far, in order, for the index.
         touched: True once a write changed something.
         linked: True once a write made or removed a link.
         dimension: numbers in a vector; None until the first vector is written.
@@ -99,7 +102,7 @@ class Transaction:
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Run one request; if it fails, undo all of its work and nothing else."""
+        """Run one request in the block; if it raises, undo its changes alone."""
         before = len(self.changes), self.touched, self.linked, self.dimension
         counts = {table: len(rows) for table, rows in self.rows.items()}
         self._has_savepoint = False
@@ -128,9 +131,9 @@ class Transaction:
         return self._db.in_transaction
 
     def use_tables(self) -> Connection:
-        """Return the database, with the work of all earlier requests in its tables.
+        """Insert all new rows, so that SQL statements see them, and return the connection.
 
-        A request that only makes contexts needs no tables: many such requests share statements.
+        A request that only makes contexts does not need this: many such requests share statements.
         """
         if not self._has_savepoint:
             self.insert_rows()
@@ -139,7 +142,7 @@ class Transaction:
         return self._db
 
     def insert_rows(self) -> None:
-        """Insert the new rows into the tables."""
+        """Insert the rows collected in `rows` into the tables."""
         for table, rows in self.rows.items():
             _insert(self._db, table, rows)
         if entries := self.rows["entries"]:
@@ -148,7 +151,7 @@ class Transaction:
         self.rows = _no_rows()
 
     def look_up(self, uris: Iterable[str]) -> None:
-        """Look up the contexts at URIs, and the directories above them, in one search."""
+        """Read the contexts at these URIs and directly above them into `known` in one query."""
         uris = list(uris)
         unknown = {*uris, *map(parent, uris)}.difference(self.known)
         if unknown:
@@ -179,7 +182,9 @@ class Transaction:
         return context
 
     def check_revision(self, uri: str, expected: int | None) -> None:
-        """Check the revision of a context; a missing one has revision 0, and None allows any.
+        """Raise RevisionDiffers unless a context has the expected revision.
+
+        A missing context has revision 0; None allows any revision.
 
         Raises:
             RevisionDiffers: the context has another revision.
@@ -190,10 +195,12 @@ class Transaction:
             raise RevisionDiffers(uri, expected, revision)
 
     def check_vector(self, vector: bytes, field: str) -> None:
-        """Check the size of a vector; the first vector sets the dimension of the store.
+        """Raise InvalidField if a vector has a wrong size.
+
+        The first vector of a store sets the dimension of all others.
 
         Raises:
-            InvalidField: the vector has another size.
+            InvalidField: the vector has another size, or none.
         """
         if self.dimension is None:
             self.dimension = len(vector) // 4
@@ -205,7 +212,7 @@ class Transaction:
             )
 
     def emit(self, *changes: Change) -> None:
-        """Record changes for the index."""
+        """Append changes for the index."""
         self.changes.extend(changes)
         for change in changes:
             self.touched = True
@@ -214,7 +221,7 @@ class Transaction:
 
 
 def _no_rows() -> dict[str, list[Row]]:
-    """Return the tables without new rows."""
+    """Return an empty list of rows for each table."""
     return {table: [] for table in COLUMNS}
 
 

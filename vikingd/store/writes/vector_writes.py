@@ -24,7 +24,7 @@ _ROWS = """
 SELECT id, context_id, vector_checksum, vector_revision, digest, vector FROM texts
 WHERE id IN (SELECT value FROM each_id(?))
 """
-_MOST_VECTORS = 8192  # more than one context has
+_MOST_VECTORS = 8192  # more texts than one context has
 
 
 def fill(
@@ -33,7 +33,7 @@ def fill(
     digests: Mapping[int, bytes],
     meta: Mapping[str, bytes],
 ) -> Committed:
-    """Write the vectors of texts by text id, except of texts that are gone or have a vector."""
+    """Write vectors of texts by text id; skip texts that are gone or have a vector."""
     for i, (_, vector) in enumerate(vectors):
         work.check_vector(vector, f"vectors[{i}]")
     db = work.use_tables()
@@ -59,7 +59,10 @@ def fill(
 
 
 def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
-    """Remove the vectors of embeddable texts in one part of a subtree; see `Store.drop_vectors`."""
+    """Remove the vectors of texts that the embedder can embed again, in one part of a subtree.
+
+    See `WritableStore.drop_vectors`.
+    """
     work.get(uri)
     db = work.use_tables()
     low, high = subtree_bounds(uri)
@@ -76,7 +79,7 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
 
 
 def drop_damaged(work: Transaction, text_ids: Sequence[int]) -> Committed:
-    """Remove the damaged vectors of some texts, so that new vectors are made."""
+    """Remove the damaged vectors of these texts, so that the texts are embedded again."""
     db = work.use_tables()
     rows = db.execute(_ROWS, (json.dumps(text_ids),))
     damaged: dict[int, int] = {
@@ -90,7 +93,7 @@ def drop_damaged(work: Transaction, text_ids: Sequence[int]) -> Committed:
 
 
 def _drop(work: Transaction, text_ids: Sequence[int], context_ids: Sequence[int]) -> None:
-    """Remove vectors of contexts; their index takes the contexts without them."""
+    """Remove vectors, give their contexts a new revision, and record the change for the index."""
     db = work.use_tables()
     db.executemany(
         "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL, "
