@@ -18,8 +18,8 @@ class Description(NamedTuple):
 
     Attributes:
         maker: the name of the model.
-        basis: the digest of the material that the texts were made of. Stored texts with the
-            same basis are reused, so equal material of different users needs different digests.
+        basis: the digest of the material that the texts were made of. Stored texts with the same
+            basis are reused, so equal material of different users needs different digests.
         content_hash: the content hash of the context when the material was read.
     """
 

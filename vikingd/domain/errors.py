@@ -158,8 +158,7 @@ class EmbedderFailed(VikingError, reason="EMBEDDER_FAILED"):
 
     Args:
         brief: the message without the provider's own words.
-        said: the provider's words. They may quote the texts of the call, so only its caller
-            and the
+        said: the provider's words. They may quote the texts of the call, so only its caller and the
             operator may see them.
     """
 

@@ -4,9 +4,9 @@ They are control characters (except tabs and the ends of lines), characters that
 direction of text, separators of lines, and what Unicode calls default ignorable: soft hyphens, zero
 widths, fillers, variation selectors and tags. Some belong to texts, and are not hidden there:
 
-- joiners (U+200C, U+200D) between letters of scripts that join, after a virama, or between emoji; -
-variation selectors after an emoji, an ideograph or a symbol that has variants; - the tags of the
-flags of England, Scotland and Wales.
+- joiners (U+200C, U+200D) between letters of scripts that join, after a virama, or between emoji;
+- variation selectors after an emoji, an ideograph or a symbol that has variants;
+- the tags of the flags of England, Scotland and Wales.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ class GrepMatch:
         column: the first character of the first match in the line, in code points, from 1.
         text: the line; if it has more than 500 characters, the part around the match.
         start: the first character of the match in `text`, in code points, from 0.
-        end: the index after the last character of the match; if the match is cut, the length
-            of `text`.
+        end: the index after the last character of the match; if the match is cut, the length of
+            `text`.
         line_length: the length of the whole line, in code points.
     """
 

@@ -74,10 +74,10 @@ class FindScope(QueryScope):
 
         Args:
             terms: the terms of the query in this snapshot.
-            only: uint8 [files of the scope], 1 for each file to return, whatever its score;
-                None returns what the query asks for.
-            whole: score every file if the query leaves the method open, and keep the node scores
-                of all files in the scratch.
+            only: uint8 [files of the scope], 1 for each file to return, whatever its score; None
+                returns what the query asks for.
+            whole: score every file if the query leaves the method open, and keep the node scores of
+                all files in the scratch.
         """
         query, counts = self.query, self.counts
         method = query.method
