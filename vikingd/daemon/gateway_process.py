@@ -107,7 +107,7 @@ class GatewayProcess:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _run_child(self, settings: Settings) -> SpawnProcess:
-        """Start a child, wait until it closes its end of the pipe because it ends, and return it."""
+        """Start a child, wait until it ends and so closes the pipe, and return it."""
         context = get_context("spawn")
         reads, writes = context.Pipe(duplex=False)
         arguments = (writes, settings, self._listener, os.getpid())

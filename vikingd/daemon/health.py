@@ -33,9 +33,7 @@ class Health:
         self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
 
     async def refresh(self) -> None:
-        """Set each service to SERVING or NOT_SERVING, as the engine and its embedder work or
-        fail.
-        """
+        """Set the state of each service by the failures of the engine and its embedder."""
         faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedding.failure()}
         for name, fault in faults.items():
             if fault != self._known[name]:

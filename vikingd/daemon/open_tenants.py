@@ -450,7 +450,7 @@ class Tenants:
                 _log.exception("the look at the tenants failed")
 
     def _must_close(self, place: _Place, now: float) -> bool:
-        """Return True if an open tenant must be closed, because its engine is lost or it is idle."""
+        """Return True if an open tenant is to be closed: its engine is lost, or it is idle."""
         assert place.tenant is not None
         if place.tenant.engine.is_lost:
             return True
