@@ -22,8 +22,8 @@ _log = structlog.stdlib.get_logger(LOGGER)
 class Audit:
     """A writer of audit lines.
 
-    A line has the caller, the method, the objects, the address and the status of a call. It never
-    has secrets or texts of contents. Values are escaped, so that no caller can forge a line.
+    A line has the caller, the method, the URIs or ids, the address and the status of a call. It
+    never has secrets or texts of contents. Values are escaped, so that no caller can forge a line.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Audit:
 
     @property
     def is_on(self) -> bool:
-        """True if the level of the log lets lines through."""
+        """True if the log's level is low enough to show audit lines."""
         return self._logger.isEnabledFor(logging.INFO)
 
     def write(
@@ -77,9 +77,10 @@ class Audit:
 
 
 def _clean(text: str) -> str:
-    """Return a bounded text with escapes for spaces, backslashes and what is not printable.
+    """Return a text with escaped spaces and backslashes, cut to about MAX_CHARACTERS.
 
-    Controls, line separators and characters that change the direction of text are not printable.
+    Unprintable characters are escaped, too. Control characters, line separators and characters that
+    change the direction of text are not printable.
     """
     if len(text) <= MAX_CHARACTERS and text.isprintable() and not (" " in text or "\\" in text):
         return text

@@ -1,4 +1,4 @@
-"""The identification of callers, by the key, the certificate or the address of a call."""
+"""The identification of callers by the key, the certificate or the address of a call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Gate:
         keys: the keys.
         allow_local: calls over loopback and unix sockets need no key, even if keys exist.
         trust_network: while no key exists, calls from other machines need no key.
-        certificates: a client certificate counts as the key that names its subject.
+        certificates: a client certificate counts as the key that has its subject.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Gate:
         self._trust_network = trust_network
 
     def refuses(self, metadata: Metadata) -> bool:
-        """Return True if `caller` would refuse the call from any address. Does not raise."""
+        """Return True if `caller` would raise for these metadata from every address."""
         try:
             given, tenant = _values(metadata)
             if given is None:
@@ -77,7 +77,7 @@ class Gate:
 
         Args:
             metadata: the metadata of the call.
-            peer: the other end of the connection, as gRPC names it.
+            peer: the address of the caller, as gRPC writes it.
             subjects: returns the names in the verified certificate of the client, if it has one.
 
         Raises:
@@ -105,16 +105,16 @@ class Gate:
 
 @lru_cache(1000)
 def _local(tenant: str) -> Caller:
-    """Return a caller without a key in a tenant."""
+    """Return a caller without a key, which has all rights in a tenant."""
     return LOCAL if tenant == DEFAULT_TENANT else Caller("", tenant, "", (), is_operator=True)
 
 
 def _values(metadata: Metadata) -> tuple[str | None, str]:
-    """Return the values of `authorization` and `vikingd-tenant`.
+    """Return the values of the metadata `authorization` (None if missing) and `vikingd-tenant`.
 
     Raises:
-        Unauthenticated: one of them is there twice, is too long or is not text. Two values could
-            mean one caller to a proxy and another one here.
+        Unauthenticated: one of them is given twice, is too long or is not text. With two values, a
+            proxy and the daemon could take different ones.
     """
     given: str | None = None
     tenant: str | None = None

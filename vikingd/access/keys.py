@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Valid:
-    """A key as calls use it."""
+    """A valid key in memory: its record, the digests of its secrets, and its callers by tenant."""
 
     key: records.Key
     digest: bytes
@@ -82,10 +82,11 @@ class KeyStore:
         accept_older: accept a file that was replaced by an older one, and log the valid keys.
 
     Raises:
-        StoreDamaged: the file is damaged, older than it was, or of a later version.
+        StoreDamaged: the file is damaged, was replaced by an older one, or is of a later version of
+            vikingd.
         StoreFailed: the file cannot be created.
         StoreInUse: older keys cannot be accepted while another process uses the file.
-        StoreMismatch: the file is a copy of the keys in a database, or should be one and is not.
+        StoreMismatch: the file is a node's copy of shared keys and is opened alone, or the reverse.
     """
 
     _is_copy = False
@@ -124,7 +125,7 @@ class KeyStore:
 
     @property
     def had_key(self) -> bool:
-        """True if the data directory has, or ever had, a key: then calls need one."""
+        """True if the data directory has or ever had a key; then calls need one."""
         self._refresh()
         return self._had_key
 
@@ -133,7 +134,7 @@ class KeyStore:
 
         Args:
             text: `vk_ID_SECRET`.
-            tenant: the tenant that the call names; "" is that of the key.
+            tenant: the tenant that the call names; "" means the tenant of the key.
 
         Raises:
             Unauthenticated: the key is unknown, expired or revoked, or is of another tenant.
@@ -143,7 +144,10 @@ class KeyStore:
     def caller_of_subject(
         self, subjects: Iterable[str], tenant: str = ""
     ) -> tuple[Caller, Limits] | None:
-        """Return the caller with the key of a verified certificate; None if no key names it."""
+        """Return the caller whose key has one of these certificate subjects, with the key's limits.
+
+        Return None if no key has one.
+        """
         self._refresh()
         for subject in subjects:
             row = self._read(
@@ -159,7 +163,7 @@ class KeyStore:
         """Read the changes of other nodes, see `SharedKeys.catch_up`."""
 
     def tenant_limits(self, tenant: str) -> Limits:
-        """Return the limits of a tenant, from a cache that the next `caller` brings up to date."""
+        """Return the limits of a tenant from a cache, which the next call of `caller` refreshes."""
         limits = self._limits.get(tenant)
         if limits is None:
             row = self._read("SELECT limits FROM tenants WHERE name = ?", tenant)
@@ -222,9 +226,9 @@ class KeyStore:
         return found
 
     def _refresh(self) -> None:
-        """Forget what is known of the file if another connection has changed it.
+        """Empty the caches of keys and limits if the file has changed.
 
-        Changes of this process are seen at once, those of others within `_LOOK`.
+        Changes of this process are seen at once, those of other processes within `_LOOK` seconds.
         """
         now, own = time.monotonic(), self._own_changes
         if now < self._next_look and own == self._known_own_changes:
@@ -248,7 +252,11 @@ class KeyStore:
         self._next_look, self._known_own_changes = now + _LOOK, own
 
     def _read(self, sql: str, *values: str) -> Any:
-        """Return the first row; raise StoreDamaged, without the path, which callers may see."""
+        """Run a query and return its first row.
+
+        Raises:
+            StoreDamaged: the file cannot be read. The message, which callers see, has no path.
+        """
         try:
             return self._reads.execute(sql, values).fetchone()
         except sqlite3.Error as error:
@@ -259,11 +267,11 @@ class KeyStore:
     # Keys
 
     def create(self, new: records.NewKey) -> tuple[records.Key, str]:
-        """Create a key; return it with its text, which nobody can read again.
+        """Create a key; return it with its text `vk_ID_SECRET`, which is not stored.
 
         Raises:
             InvalidField: a field is not allowed, or the first key is not an operator's.
-            AlreadyExists: a valid key has the subject.
+            AlreadyExists: another valid key has the subject.
         """
         records.check(new)
         id_, secret, now = secrets.token_hex(4), secrets.token_hex(32), time.time_ns() // 1000
@@ -309,7 +317,10 @@ class KeyStore:
     # its holder an operator.
 
     def keys(self, tenant: str, *, by_operator: bool = False) -> list[records.Key]:
-        """Return the keys of a tenant by time of creation."""
+        """Return the keys of a tenant by time of creation.
+
+        Keys of operators are left out, unless an operator asks (`by_operator`).
+        """
         self.write_uses()
         with self._asking() as db:
             for row in db.execute(f"{records.SEALED} WHERE tenant = ?", (tenant,)).fetchall():
@@ -322,7 +333,7 @@ class KeyStore:
         return [key for key in found if by_operator or not key.is_operator]
 
     def revoke(self, id_: str, tenant: str, *, by_operator: bool = False) -> records.Key:
-        """Revoke a key of a tenant; a revoked one keeps its time.
+        """Revoke a key of a tenant; a key that is revoked already keeps the time of that.
 
         Raises:
             NotFound: there is no such key.
@@ -342,11 +353,11 @@ class KeyStore:
         """Give a key a new secret; the old one is valid for `grace` seconds.
 
         Returns:
-            The key, its new text, and the end of the old one in microseconds.
+            The key, its new text, and the time in microseconds at which the old secret ends.
 
         Raises:
-            NotFound: there is no such key, or it is revoked.
-            StoreDamaged: it is not as it was written.
+            NotFound: there is no such key, or the key is revoked.
+            StoreDamaged: the stored key does not match its checksum.
         """
         secret = secrets.token_hex(32)
         until = time.time_ns() // 1000 + round(grace * 1e6)
@@ -375,7 +386,7 @@ class KeyStore:
     # Tenants
 
     def embedding_limit(self, tenant: str) -> int:
-        """Return the texts that a tenant may embed in a day; 0 without a limit."""
+        """Return how many texts a tenant may embed in a day; 0: no limit."""
         return self.tenant(tenant).limits.embedded_texts_per_day
 
     def put_tenant(self, name: str, limits: Limits | None) -> records.TenantRecord:
@@ -397,7 +408,7 @@ class KeyStore:
         return self.tenant(name)
 
     def tenant(self, name: str) -> records.TenantRecord:
-        """Return a tenant; one without a record has no limits."""
+        """Return the record of a tenant; a tenant without a record has no limits."""
         with self._file.transaction() as db:
             row = db.execute(
                 "SELECT created_at, limits FROM tenants WHERE name = ?", (name,)
@@ -408,7 +419,7 @@ class KeyStore:
         )
 
     def forget_tenant(self, name: str) -> int:
-        """Forget a tenant that was deleted, with its keys; return the number of keys."""
+        """Delete the record and the keys of a deleted tenant; return the number of keys."""
         with self._changing(tenant=name) as db:
             db.execute("DELETE FROM tenants WHERE name = ?", (name,))
             return db.execute("DELETE FROM keys WHERE tenant = ?", (name,)).rowcount
@@ -417,10 +428,13 @@ class KeyStore:
 
     @contextmanager
     def _changing(self, *, key: str = "", tenant: str = "") -> Iterator[Connection]:
-        """A transaction that this process sees at its next call, and others within `_LOOK`.
+        """A transaction that changes a key or a tenant.
+
+        This process sees the change at its next call, other processes within `_LOOK` seconds.
 
         Args:
-            key, tenant: the id of the key, or the name of the tenant, that it changes.
+            key: the id of the key that changes; "" for none.
+            tenant: the name of the tenant that changes; "" for none.
         """
         del key, tenant  # other nodes would have to know
         with self._file.changing() as db:
@@ -428,15 +442,15 @@ class KeyStore:
         self._own_changes += 1
 
     def _asking(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads what is true now."""
+        """A transaction that reads the present state."""
         return self._file.transaction()
 
     def _noting(self) -> AbstractContextManager[Connection]:
-        """A transaction that changes nothing that callers see."""
+        """A transaction for values that do not affect calls, such as times of last use."""
         return self._file.transaction("IMMEDIATE")
 
     def write_uses(self) -> None:
-        """Write the times of last use. Nothing waits for this, and a full disk drops them."""
+        """Write the times of last use. If the disk is full they are lost."""
         used, self._used = self._used, {}
         if not used:
             return

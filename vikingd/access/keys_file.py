@@ -1,7 +1,7 @@
-"""The file of keys: its transactions, and the detection of a file that an older one replaced.
+"""The file of keys: its transactions, and the detection of a replacement by an older file.
 
-A mark beside the file names its last change. It is checked before the file is opened: in an older
-file, revoked keys would be valid again.
+A small file beside it, the mark, records the number of its last change. The mark is checked before
+the file is opened, because revoked keys would be valid again in an older file.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ _log = logging.getLogger(__name__)
 
 
 class KeysFile:
-    """An open file of keys; for any thread.
+    """An open file of keys; its methods can be called on any thread.
 
     Args:
         path: the file; it is made if it is missing.
-        marker: the path of the mark. An empty mark, of an older version, says only that there was
-            a key.
+        marker: the path of the mark. An empty mark, written by an older version, says only that
+            there was a key.
         is_copy: True if the file is a copy of the keys in a database, made again at each start.
         accept_older: accept a file that was replaced by an older one, and log the valid keys.
 
     Raises:
-        StoreDamaged: the file is damaged, older than it was, or of a later version.
+        StoreDamaged: the file is damaged, was replaced by an older one, or is of a later version of
+            vikingd.
         StoreFailed: the file cannot be created.
         StoreInUse: older keys cannot be accepted while another process uses the file.
     """
@@ -67,7 +68,7 @@ class KeysFile:
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
-        """Turn the errors of an opening into domain errors."""
+        """Turn errors of SQLite and of the file system within the block into domain errors."""
         try:
             check_regular(self.path)
             yield
@@ -108,7 +109,7 @@ class KeysFile:
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction that counts as a change, which the mark then names."""
+        """Run a transaction that changes keys or limits; the mark records its number."""
         with self.transaction("IMMEDIATE") as db:
             self._check_files()
             yield db
@@ -121,21 +122,21 @@ class KeysFile:
             _log.warning("%s, the mark of the keys, cannot be written: %s", self._marker, error)
 
     def problem(self) -> str:
-        """Return the reason if a file was deleted or replaced while it is open; "" if none was."""
+        """Return an explanation if an open file was deleted or replaced at its path; else ""."""
         return self._files.problem(with_sizes=False)
 
     def _check_files(self) -> None:
-        """Check that the open files are still at the path; else changes of others would be lost."""
+        """Raise StoreDamaged if an open file was replaced at its path: changes would be lost."""
         if problem := self.problem():
             raise StoreDamaged(f"{problem}: put it back, or restart vikingd")
 
     # The mark
 
     def _check_present(self) -> None:
-        """Check that the file is there if there ever was a key.
+        """Check that the file exists if there ever was a key.
 
         Raises:
-            StoreDamaged: it is not.
+            StoreDamaged: the file is missing.
         """
         if self._marker.exists() and not (self.path.exists() and self.path.stat().st_size):
             raise StoreDamaged(
@@ -144,7 +145,7 @@ class KeysFile:
             )
 
     def _check(self) -> None:
-        """Check that the file has the changes that its mark names; nothing is written.
+        """Check that the file has all changes up to the one that its mark records; write nothing.
 
         Raises:
             StoreDamaged: the file lacks some of these changes.
@@ -182,7 +183,10 @@ class KeysFile:
             )
 
     def _broken_frame(self) -> int | None:
-        """Return the number of a broken frame that no writer completes; None if all is well."""
+        """Return the number of a damaged frame in the write-ahead log; None if there is none.
+
+        A frame that another process is writing looks damaged for a moment, so it is read twice.
+        """
         frame = broken_frame(self.path)
         if frame is None:
             return None
@@ -204,7 +208,11 @@ class KeysFile:
         )
 
     def _loss(self, accept_older: bool) -> str:
-        """Return why the keys are older than they were, if that is accepted; else ""."""
+        """Return the message if the file is older than its mark and that is accepted; else "".
+
+        Raises:
+            StoreDamaged: the file is older and `accept_older` is False.
+        """
         try:
             self._check()
         except StoreDamaged as error:
@@ -214,7 +222,7 @@ class KeysFile:
         return ""
 
     def _accept(self, lost: str) -> None:
-        """Accept older keys: the file gets another id, and its mark begins again."""
+        """Accept an older file: give it a new id, and write a new mark."""
         is_busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if is_busy:
             raise StoreInUse(f"another vikingd uses {self.path}: stop it to accept the older keys")
@@ -241,7 +249,7 @@ class KeysFile:
             _log.warning("no operator's key is left: start with --allow-local to create one")
 
     def start(self) -> None:
-        """Sync the file at the start, then write its last change as the mark.
+        """Sync the file at the start, then write the number of its last change to the mark.
 
         A killed process may have left a change in the log that is not on disk yet.
         """
@@ -253,9 +261,9 @@ class KeysFile:
                 self._follow(state)
 
     def _follow(self, state: State) -> None:
-        """Write a committed state as the mark, durably.
+        """Write the state of the file after a commit to the mark, and sync it.
 
-        The caller holds the lock of the file for writes, as other processes write the mark, too.
+        The caller must hold the file's write lock, because other processes write the mark, too.
         """
         if not state.had_key:
             return
@@ -274,9 +282,9 @@ class KeysFile:
 
 
 def _finish_rollback(path: Path) -> None:
-    """Take back the first write to a new file, if its process was killed.
+    """Undo the first write to a new file whose process was killed during that write.
 
-    A read-only connection cannot take it back.
+    The read-only connection that follows could not undo it.
     """
     if path.with_name(f"{path.name}-journal").exists():
         with closing(sqlite3.connect(path, timeout=5)) as connection:

@@ -70,7 +70,10 @@ def state_of(connection: sqlite3.Connection) -> State:
 
 
 def read_state(path: Path, *, without_log: bool = False) -> State:
-    """Return the state of a file of keys; its log is not taken into it."""
+    """Return the state of a file of keys without a change to the file.
+
+    The write-ahead log stays a file of its own; with `without_log` it is not even read.
+    """
     immutable = "&immutable=1" if without_log else ""
     uri = f"file:{quote(str(path))}?mode=ro{immutable}"
     with closing(sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None)) as connection:
@@ -81,8 +84,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the file of keys, and create it if it is missing.
 
     Raises:
-        StoreDamaged: it is of a later version of vikingd.
-        sqlite3.Error: it is damaged, or cannot be created.
+        StoreDamaged: the file is of a later version of vikingd.
+        sqlite3.Error: the file is damaged, or cannot be created.
     """
     connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA secure_delete = ON")  # hashes and notes of deleted keys
@@ -102,7 +105,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Give the keys of an older file their checksums, see `vikingd.domain.checksums`."""
+    """Add checksums to the keys of a file from an older version, see `vikingd.domain.checksums`."""
     if any(column == "checksum" for _, column, *_ in connection.execute(_COLUMNS)):
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Addresses and certificates of peers, as gRPC names them."""
+"""Addresses and certificates of callers (peers), in the forms in which gRPC gives them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SUBJECT = re.compile(r"[A-Za-z][A-Za-z0-9-]*=|[0-9.]+=")
 def address_of(peer: str) -> str:
     """Return the address of a gRPC peer without its port; "unix" for every unix socket.
 
-    Peers are such as `ipv4:1.2.3.4:5678`, `ipv6:%5B::1%5D:5678`, `ipv6:[::1]:5678` and
-    `unix:/path`. Any other is returned as it is.
+    Examples of peers are `ipv4:1.2.3.4:5678`, `ipv6:%5B::1%5D:5678`, `ipv6:[::1]:5678` and
+    `unix:/path`. Any other form is returned as it is.
     """
     kind, _, rest = peer.partition(":")
     if kind == "ipv4":
@@ -30,9 +30,8 @@ def address_of(peer: str) -> str:
 def subjects_of(auth_context: Mapping[str, Iterable[bytes]]) -> Iterator[str]:
     """Yield the names in the verified certificate of a client: its subject, then the others.
 
-    The subject is whole, in the form of RFC 4514: `CN=ana` has this one attribute. One with an
-    organisation too is `CN=ana,O=Acme`. A name of the subjectAltName that looks like a subject is
-    left out.
+    The subject is written as in RFC 4514: `CN=ana`, or with an organisation `CN=ana,O=Acme`. Names
+    of the subjectAltName that look like a subject are left out.
     """
     for subject in auth_context.get("x509_subject", ()):
         if subject:
@@ -44,7 +43,7 @@ def subjects_of(auth_context: Mapping[str, Iterable[bytes]]) -> Iterator[str]:
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
-    """Return the characters of escaped bytes; what is not printable stays escaped."""
+    """Return the characters of escaped UTF-8 bytes; escapes of unprintable ones stay."""
     if found[0] == b"\\\\":
         return found[0]
     data = bytes.fromhex(found[0].replace(b"\\", b"").decode())

@@ -60,13 +60,13 @@ class Limits:
 
 @dataclass(slots=True)
 class _Usage:
-    """Usage of one key or one tenant.
+    """The usage of one key or one tenant.
 
     Attributes:
-        in_flight: calls that have entered and not left.
-        calls_full: time at which the bucket of calls is full. Each call moves it into the future,
-            by the time that brings one call. So a bucket is one number, and debts need no other.
-        bytes_full: the same for bytes.
+        in_flight: calls that run now.
+        calls_full: the time at which the bucket of calls is full again. Each call moves it into the
+            future by 1 / rate. So one number tells how full the bucket is, or how deep in debt.
+        bytes_full: the same for the bucket of bytes.
     """
 
     limits: Limits
@@ -75,13 +75,13 @@ class _Usage:
     bytes_full: float = 0.0
 
     def set(self, limits: Limits) -> None:
-        """Take limits that may have changed. Changed ones begin with full buckets."""
+        """Set the limits. If they differ from the present ones, the buckets become full."""
         if limits != self.limits:
             self.calls_full = self.bytes_full = 0.0
         self.limits = limits
 
     def wait(self, size: int, now: float) -> tuple[float, str]:
-        """Return the seconds until a call may enter, and the limit that it waits for."""
+        """Return the seconds until a call may begin (0: now), and the limit that it waits for."""
         limits = self.limits
         wait, name = 0.0, ""
         if limits.calls_in_flight and self.in_flight >= limits.calls_in_flight:
@@ -99,7 +99,7 @@ class _Usage:
         return wait, name
 
     def enter(self, size: int, now: float) -> None:
-        """Count a call: as in flight, and in the buckets of calls and bytes."""
+        """Count a call that begins: as in flight, and in both buckets."""
         self.in_flight += 1
         if rate := self.limits.calls_per_second:
             self.calls_full = max(self.calls_full, now) + 1 / rate
@@ -107,20 +107,20 @@ class _Usage:
             self.charge(size, now)
 
     def charge(self, size: int, now: float) -> None:
-        """Take bytes out of the bucket, even more than the bucket has."""
+        """Take bytes out of the bucket; it may go below zero."""
         self.bytes_full = max(self.bytes_full, now) + size / self.limits.bytes_per_second
 
     def is_idle(self, now: float) -> bool:
-        """Return whether a new usage would be the same."""
+        """Return True if no call runs and both buckets are full, as in a new object."""
         return not self.in_flight and self.calls_full <= now and self.bytes_full <= now
 
 
 class Quotas:
     """Calls in flight, calls a second and bytes a second of all keys and tenants.
 
-    A bucket holds one second's worth. A request that is larger passes when the bucket is full, and
-    leaves a debt. Keys and tenants that are idle with full buckets are forgotten, except for some
-    thousand. All methods are for one event loop.
+    A bucket holds one second's worth. A larger request is accepted when the bucket is full; then
+    the bucket is in debt. Keys and tenants that are idle with full buckets are forgotten, except
+    for some thousand. All methods are for one event loop.
 
     Args:
         clock: a monotonic clock in seconds.
@@ -166,10 +166,11 @@ class Quotas:
 
 
 def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int) -> None:
-    """Check the limits of what a tenant stores, before a write that adds or replaces contexts.
+    """Raise QuotaExceeded if a tenant stores as much as it may; called before each Put.
 
     The bytes of the write itself do not count, so the last accepted write may pass the limit.
-    Deletes need no check. Errors do not tell what is stored, since a caller may not see all of it.
+    Deletes need no check. Errors do not say how much is stored, since the caller may not see all of
+    it.
 
     Args:
         contexts: number of contexts in the store.
@@ -201,14 +202,14 @@ def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int)
 
 @dataclass(slots=True)
 class DayCount:
-    """A number of texts or tokens of the present UTC day.
+    """A count of texts or tokens that were used in the present UTC day.
 
-    Times are seconds since 1970-01-01 UTC. The caller stores the fields, so that a restart does not
-    begin a new day.
+    Times are seconds since 1970-01-01 UTC. The caller stores the fields, so that the count survives
+    a restart.
 
     Attributes:
-        day: since 1970-01-01.
-        count: the texts or tokens that were used in it.
+        day: the number of the day since 1970-01-01.
+        count: the texts or tokens used on that day.
     """
 
     day: int = 0
@@ -216,11 +217,11 @@ class DayCount:
 
     @staticmethod
     def end(now: float) -> int:
-        """Return the end of the present day."""
+        """Return the time at which the present day ends."""
         return (int(now // _DAY) + 1) * _DAY
 
     def allowed(self, limit: int, now: float) -> int:
-        """Return how many may still be used today; `sys.maxsize` without a limit (0)."""
+        """Return how many more may be used today; `sys.maxsize` if `limit` is 0, no limit."""
         return max(0, limit - self.used(now)) if limit else sys.maxsize
 
     def used(self, now: float) -> int:
@@ -236,7 +237,7 @@ class DayCount:
 
 
 def _usage(usages: OrderedDict[str, _Usage], name: str, limits: Limits, now: float) -> _Usage:
-    """Return the usage of a key or a tenant; drop some that are idle if there are many."""
+    """Return the usage of a key or tenant, created if needed; drop idle ones if there are many."""
     if len(usages) > _FEW:
         for _ in range(_LOOKED_AT):
             other, usage = usages.popitem(last=False)

@@ -1,4 +1,4 @@
-"""A key and a tenant as the file of keys has them."""
+"""The records of keys and tenants in the file of keys."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def check(new: NewKey) -> None:
 
 
 def key_of(row: Sequence[Any]) -> Key:
-    """Return the key of a row with `COLUMNS`."""
+    """Return the key in a row that was selected with `COLUMNS`."""
     id_, tenant, user, grants, is_operator, *times, limits, subject, note = row
     created_at, expires_at, used_at, revoked_at = times
     rights = tuple(Grant(Right(right), canonical(prefix)) for right, prefix in json.loads(grants))
@@ -110,7 +110,7 @@ def key_of(row: Sequence[Any]) -> Key:
 
 
 def seal(db: Connection, ids: Iterable[str]) -> None:
-    """Compute and write the checksums of keys."""
+    """Compute and write the checksums of the keys with these ids."""
     for id_ in ids:
         row = db.execute(f"SELECT {KEY} FROM keys WHERE id = ?", (id_,)).fetchone()
         if row is not None:
@@ -118,7 +118,10 @@ def seal(db: Connection, ids: Iterable[str]) -> None:
 
 
 def check_seal(row: Sequence[Any] | None) -> None:
-    """Raise StoreDamaged if a key differs from its checksum; `row` is a row of SEALED, or None."""
+    """Raise StoreDamaged if a key does not match its checksum.
+
+    `row` is a row selected with SEALED; None is accepted.
+    """
     if row is not None and checksum(*row[:-1]) != row[-1]:
         raise StoreDamaged(
             f"the key {row[0]} is damaged: its row is not as it was written; revoke it and create "
@@ -127,16 +130,16 @@ def check_seal(row: Sequence[Any] | None) -> None:
 
 
 def grants_as_json(grants: Sequence[Grant]) -> str:
-    """Return rights as the file has them."""
+    """Return rights as the JSON that the file stores."""
     return json.dumps([[int(grant.right), grant.prefix] for grant in grants])
 
 
 def limits_as_json(limits: Limits) -> str:
-    """Return limits as the file has them."""
+    """Return limits as the JSON that the file stores."""
     return json.dumps(asdict(limits))
 
 
 def limits_of(text: str) -> Limits:
-    """Return limits from the file; names of a later version are left out."""
+    """Parse limits from the file's JSON; limits that this version does not know are ignored."""
     known = {one.name for one in fields(Limits)}
     return Limits(**{name: value for name, value in json.loads(text).items() if name in known})

@@ -1,4 +1,4 @@
-"""The keys and limits of daemons that share a database (nodes); each has a copy in a file."""
+"""The keys and limits that nodes (daemons with one database) share; each node has a copy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAUSE = 1.0  # seconds without a look for keys of other nodes after one that fa
 class SharedKeys(KeyStore):
     """The keys of all nodes: the daemons that share a database.
 
-    Keys are checked against the copy of this node, also while the database cannot be reached. A
+    Keys are checked against this node's copy, so this works while the database cannot be reached. A
     change is written to the database, then to the copy. The database notifies the other nodes. A
     node that gets a key that it does not know reads the database.
 
@@ -81,11 +81,11 @@ class SharedKeys(KeyStore):
     # The copy
 
     def copy(self) -> bool:
-        """Copy what has changed since the last copy; return whether something has.
+        """Copy the changes since the last copy from the database; return True if there were any.
 
         Raises:
             StoreAway, StoreFailed: the database cannot be read.
-            StoreMismatch: the database has no keys any more. The copy is kept.
+            StoreMismatch: the database has lost its keys. The copy is kept.
         """
         with self._copying:
             timeline = self._tables.timeline()
@@ -147,7 +147,10 @@ class SharedKeys(KeyStore):
 
 
 def _read_some(db: Connection, ids: _Rows, names: _Rows) -> tuple[_Rows, _Rows]:
-    """Return the rows of keys by their ids, and of all keys and limits of tenants."""
+    """Return the rows of keys and of tenants that changed.
+
+    They are the keys with these ids, and the keys and limits of the tenants with these names.
+    """
     keys = [row for one in ids for row in db.execute(f"{_KEYS} WHERE id = ?", one)]
     keys += [row for one in names for row in db.execute(f"{_KEYS} WHERE tenant = ?", one)]
     return keys, [row for one in names for row in db.execute(f"{_TENANTS} WHERE name = ?", one)]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class Rows(Protocol):
-    """The result of a statement."""
+    """The result of an SQL statement."""
 
     @property
     def rowcount(self) -> int:
@@ -24,7 +24,7 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """A connection; its statements keep to what SQLite and PostgreSQL both know."""
+    """A connection for SQL that both SQLite and PostgreSQL understand."""
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> Rows:
         """Run one statement."""
@@ -52,16 +52,16 @@ class SharedTables(Protocol):
         """
 
     def noting(self) -> AbstractContextManager[Connection]:
-        """Run a transaction whose changes need no notification, such as times of last use."""
+        """Run a transaction of which other nodes need not know, such as for times of last use."""
 
     def asking(self) -> AbstractContextManager[Connection]:
-        """Run a transaction whose reads see one state of the database."""
+        """Run a transaction whose reads all see the same state of the database."""
 
     def timeline(self) -> str:
-        """Return an identifier of the server's history.
+        """Return an identifier of the database server's history.
 
         It changes when a standby is promoted, or when the database is replaced by another one.
         """
 
     def subscribe(self, on_change: Callable[[], object]) -> Following:
-        """Call `on_change` now, and after the changes of any node."""
+        """Call `on_change` now, and after each change that any node makes."""

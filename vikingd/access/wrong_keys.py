@@ -1,4 +1,4 @@
-"""Delays for peers that send wrong keys."""
+"""Delays for callers that send wrong keys."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class _Address:
 
 
 class Failures:
-    """Counts of wrong keys by peer address, and the delays that they earn.
+    """Counts of wrong keys by address of the caller, and the delays that follow from them.
 
     The port does not matter. IPv6 addresses count together by /64, and all unix sockets count as
     one address. The addresses that failed last are kept. All methods are for one event loop.
 
     Args:
-        report: called with an address that is slowed and the number of its failures since the last
-            report; at most once a minute for each address.
+        report: called with a delayed address and the number of its failures since the last report;
+            at most once a minute for each address.
         clock: a monotonic clock in seconds.
     """
 
@@ -55,7 +55,7 @@ class Failures:
         self._waiting = 0
 
     def delay(self, peer: str) -> float:
-        """Count a wrong key of a gRPC peer; return the seconds to wait before its refusal."""
+        """Count a wrong key from a gRPC peer; return for how many seconds to delay the refusal."""
         now = self._clock()
         name = counted_as(peer)
         address = self._addresses.get(name)
@@ -77,7 +77,7 @@ class Failures:
 
     @property
     def is_crowded(self) -> bool:
-        """True if so many callers wait that the next one must be refused at once."""
+        """True if so many callers wait already that the next one must be refused at once."""
         return self._waiting >= MOST_WAITING
 
     @contextmanager
@@ -91,7 +91,7 @@ class Failures:
 
 
 def counted_as(peer: str) -> str:
-    """Return the address, or the network of IPv6, under which a gRPC peer counts."""
+    """Return the address under which a gRPC peer is counted; for IPv6 its /64 network."""
     name = address_of(peer)
     try:
         address = ip_address(name)

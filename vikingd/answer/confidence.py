@@ -1,4 +1,4 @@
-"""The confidence that a scope is about a question, and that a right result was found.
+"""The confidence of an answer: is the scope about the question, and was a right result found?
 
 Both are logistic functions of a few features of the scores:
 
@@ -6,12 +6,13 @@ Both are logistic functions of a few features of the scores:
     among_results = logistic(c + v1 * (first - mean of ten) + v2 * node + v3 * (first - second))
 
 *cosine* is the largest cosine of the query with the best texts of the first ten results, not
-centred, from fp32 vectors. *usual* is the cosine of the query with the model's mean of its script:
-some questions are near to every text. *lexical* is BM25 of the first result over its ideal, before
-any rescale to the floor. *known* is the share of the query's terms that the scope has at all.
-*node* is the node score of the first result. A query without a vector has words alone, one without
-terms meaning alone. One whose first result is in another script has meaning alone, too, and the
-centred cosine beside the other one. Each of these kinds has coefficients of its own.
+centred, computed from fp32 vectors. *usual* is the cosine of the query with the model's mean of its
+script: some questions have a high cosine with every text. *lexical* is BM25 of the first result
+over its ideal, before it is raised to the score floor. *known* is the share of the query's terms
+that the scope has at all. *node* is the node score of the first result. A query without a vector is
+judged by words alone, a query without terms by meaning alone. If the first result is in another
+script than the query, meaning alone counts, too, by *cosine* and the centred cosine. Each of these
+kinds has coefficients of its own.
 
 confidence.toml has the coefficients of each embedder; `python -m benchmarks.confidence` fits them.
 For another embedder the centred cosine takes the place of cosine and usual: raw cosines of models
@@ -54,7 +55,10 @@ NONE, OTHER = "none", "other"
 
 
 class Features(NamedTuple):
-    """The features of one scope; `best` has (score, node score) of its first results."""
+    """The features of one scope for the two logistic functions, see the module.
+
+    `best` has (score, node score) of the first results.
+    """
 
     kind: str
     cosine: float
@@ -67,13 +71,13 @@ class Features(NamedTuple):
 
 
 class Logistic(NamedTuple):
-    """A calibrated function of features, with the limits of its outcome.
+    """The two fitted functions of an embedder, and the thresholds of Strength.
 
     Attributes:
         in_scope: intercept and weights of in_scope.
         among_results: intercept and weights of among_results.
-        strong: the least in_scope that is STRONG; of questions with an answer 95% reach it.
-        weak: the least in_scope that is WEAK; less is NOTHING.
+        strong: the least in_scope that is STRONG; 95% of the questions with an answer reach it.
+        weak: the least in_scope that is WEAK; a lower one is NOTHING.
     """
 
     in_scope: tuple[float, ...]
@@ -85,8 +89,8 @@ class Logistic(NamedTuple):
 def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     """Return the features of a scored scope; None if nothing matches.
 
-    Filters count, limit and threshold do not: the scoring found at least FIRST files, if there are
-    so many.
+    They do not depend on the query's filters, limit and threshold: the scoring found at least FIRST
+    files, if the scope has so many.
     """
     found = scored.found
     if not len(found.rows):
@@ -117,18 +121,19 @@ def features_of_texts(
 ) -> Features | None:
     """Return the features of a scope whose texts were ranked; None if nothing matches.
 
-    A text stands for a file. Its node score is that of a find, without directories and neighbours.
+    Each text counts as a file whose node score is made of the text alone, without directories and
+    neighbours.
 
     Args:
-        scope: of the retrieval.
-        vector: of the query, of any length.
-        found: the list that answers.
-        sides: the lists "vector" and "keyword" that it is made of; without them `found` has the
-            parts of each score.
+        scope: the scope of the retrieval.
+        vector: the vector of the query, of any length.
+        found: the ranked list that the reply shows.
+        sides: the lists "vector" and "keyword" that `found` was fused from; if empty, `found` has
+            the dense and lexical parts of each score.
     """
     if not len(found.rows):
         return None
-    # All that tie with the last one, and with the first: a new base has another order of these.
+    # Include all texts that tie with the last one, and with the first: a new base reorders ties.
     scores = found.scores
     count = int((scores >= scores[min(FIRST, len(scores)) - 1]).sum())
     best = int((scores >= scores[0]).sum())
@@ -173,7 +178,7 @@ def features_of_texts(
 
 
 def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
-    """Return the scores of some rows in a list; 0 for those that it does not have."""
+    """Return the score that a list gives to each row; 0 for rows that are not in the list."""
     if ranked is None:
         return [0.0] * len(rows)
     known = dict(zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True))
@@ -181,11 +186,11 @@ def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
 
 
 def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
-    """Return the kind of features.
+    """Return the kind of features: WORDS, MEANING, ACROSS (another script than the query) or BOTH.
 
     Args:
-        scope: of the query.
-        script: of the query.
+        scope: the scope of the query.
+        script: the script of the query.
         row: the best text of the first result, -1 for none.
         dense_share: the weight of meaning in the score of that result.
     """
@@ -198,9 +203,9 @@ def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
 
 
 def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
-    """Return the confidence of an answer from the scopes of its parts.
+    """Return the confidence of an answer, given the features of each scope that it covers.
 
-    `model` is the name of the embedder as the store knows it.
+    `model` is the name of the embedder as the store records it.
     """
     known = [part for part in parts if part is not None and part.best]
     if not known:
@@ -213,9 +218,10 @@ def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
 
 
 def shown_by(confidence: Confidence, results: int) -> Confidence | None:
-    """Return the confidence of an answer with so many results: an empty one is NOTHING.
+    """Return the confidence to show with `results` results; without results it is NOTHING.
 
-    Results without a feature, such as directories whose files are filtered out, have None.
+    Return None if there are results but no features, such as directories whose files are all
+    filtered out.
     """
     if results:
         return None if confidence is NO_CONFIDENCE else confidence
@@ -223,7 +229,7 @@ def shown_by(confidence: Confidence, results: int) -> Confidence | None:
 
 
 def strength_of(in_scope: float, fitted: Logistic) -> Strength:
-    """Return the outcome in one word."""
+    """Return STRONG, WEAK or NOTHING for a probability by the thresholds of an embedder."""
     if in_scope >= fitted.strong:
         return Strength.STRONG
     return Strength.WEAK if in_scope >= fitted.weak else Strength.NOTHING
@@ -245,7 +251,7 @@ def _in_scope(one: Features, model: str) -> float:
 
 
 def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
-    """Return the features of in_scope for an embedder of the table."""
+    """Return the values that the weights of in_scope multiply; `name` is from `name_for`."""
     files = log(max(one.files, 1))
     if one.kind == WORDS:
         return one.lexical, one.known, files
@@ -258,7 +264,7 @@ def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
 
 
 def values_of_results(best: Sequence[tuple[float, float]]) -> tuple[float, ...]:
-    """Return the features of among_results; missing results score 0."""
+    """Return the values that the weights of among_results multiply; missing results score 0."""
     scores = [score for score, _ in best]
     scores += [0.0] * (FIRST - len(scores))
     return scores[0] - sum(scores) / FIRST, best[0][1], scores[0] - scores[1]
@@ -271,14 +277,17 @@ def logistic(weights: Sequence[float], values: Sequence[float]) -> float:
 
 
 def name_for(model: str, one: Features) -> str:
-    """Return the name in the table of an embedder, for some features."""
+    """Return the embedder under which confidence.toml has the functions for some features.
+
+    It is NONE for words alone, and OTHER if the table does not have the model.
+    """
     if one.kind == WORDS:
         return NONE
     return model if one.usual and one.kind in _table().get(model, {}) else OTHER
 
 
 def fitted_for(model: str, one: Features) -> Logistic:
-    """Return the fitted functions of an embedder, for some features."""
+    """Return the fitted functions for an embedder and the kind of some features."""
     return _table()[name_for(model, one)][one.kind]
 
 
@@ -289,7 +298,7 @@ def _table() -> dict[str, dict[str, Logistic]]:
 
 
 def read_table(values: dict[str, Any]) -> dict[str, dict[str, Logistic]]:
-    """Return the functions by embedder and kind."""
+    """Return the functions by embedder and kind, given the parsed confidence.toml."""
     return {
         name: {
             kind: Logistic(

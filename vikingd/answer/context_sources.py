@@ -59,7 +59,7 @@ Source = FindQuery | RetrieveQuery | Sequence[ItemRef]
 
 
 class Sources(NamedTuple):
-    """The pieces of a source, and how they were found."""
+    """The pieces that one source of a BuildContext call gives, and details for its reply."""
 
     pieces: Sequence[Piece]
     stages: tuple[Stage, ...]
@@ -82,7 +82,7 @@ async def sources_of(
     """Return the pieces of a source, of about `most_bytes`.
 
     Pieces of a query are left out if its confidence is below `floor`; None leaves out what is
-    NOTHING. Contexts that the caller may not read are gone, as missing ones are.
+    NOTHING. Contexts that the caller may not read are marked as gone, like missing ones.
 
     Raises:
         NotFound: nothing readable exists below the target of the source.
@@ -110,7 +110,7 @@ async def sources_of(
 
 
 def _above(sources: Sources, floor: float | None) -> Sources:
-    """Return sources without their pieces if the confidence is below the floor."""
+    """Return sources; without their pieces if the confidence is below the floor."""
     if sources.confidence is None or not sources.confidence.is_below(floor):
         return sources
     return sources._replace(pieces=(), left_out=len(sources.pieces))
@@ -127,7 +127,10 @@ def built(engine: Engine, sources: Sources, plan: Plan) -> BuiltContext:
 
 
 def _outline_of(engine: Engine, uri: str) -> str:
-    """Return the overview that is made of a file; "" for one of memories, which are chosen."""
+    """Return an overview that is extracted from a file.
+
+    It is "" for a memory file, whose memories are chosen one by one.
+    """
     if context_type(uri) is ContextType.MEMORY:
         return ""
     return marked(overview_of_file(engine.store, uri))
@@ -135,7 +138,7 @@ def _outline_of(engine: Engine, uri: str) -> str:
 
 @contextmanager
 def below(field: str) -> Iterator[None]:
-    """Add the field of a source to the path of a faulty field in it."""
+    """Raise an InvalidField from the block again, with `field` before the name of its field."""
     try:
         yield
     except InvalidField as error:
@@ -168,7 +171,7 @@ def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> 
 
 
 def _of_retrieve(engine: Engine, found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
-    """Return the texts of a retrieval. An abstract stands for its context as a whole."""
+    """Return the texts of a retrieval. A found abstract becomes a piece for its whole context."""
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     with_text = Include.TEXT in found.query.include
     names = [name_of(snapshot, hit.row) for hit in found.hits]
@@ -195,7 +198,7 @@ def _piece(uri: str, score: float, passage: ShownPassage, date: str) -> Piece:
 
 
 def _dates(engine: Engine, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, str]:
-    """Return the days in UTC when the memories among some texts were last said, by row."""
+    """Return by row the day (UTC) on which a memory was last said; other texts are left out."""
     texts, memory = snapshot.tree.texts, int(ContextType.MEMORY)
     chosen = [row for row in rows if snapshot.dir_type[texts.directory[row]] == memory]
     if not chosen:
@@ -215,7 +218,10 @@ def _day(time: int) -> str:
 
 
 def _fitting(uris: Iterable[str], budget: ReplyBudget, count: int) -> list[str]:
-    """Return the first URIs that fit into the budget; `count` is the number of all."""
+    """Return the first URIs that fit into the budget.
+
+    If some do not fit, `budget.left_out` becomes `count`, the number of all, less those returned.
+    """
     kept: list[str] = []
     for uri in uris:
         if not budget.take(MESSAGE_BYTES + size_of(uri)):
@@ -232,7 +238,10 @@ def _sources(
     pieces: Sequence[Piece],
     budget: ReplyBudget,
 ) -> Sources:
-    """Return pieces with their stages and notes; the contexts of the pieces have a new budget."""
+    """Return sources with these pieces, and the stages and notes of the find or retrieval.
+
+    The result has a new budget, for the summaries of the contexts that the pieces belong to.
+    """
     stages = (embed, *found.stages, Stage("reply", started, perf_counter()))
     notes = (*found.degraded, *budget.notes())
     room = ReplyBudget(budget.limit)
@@ -242,10 +251,12 @@ def _sources(
 def pieces_named(
     engine: Engine, items: Sequence[ItemRef], caller: Caller, budget: ReplyBudget
 ) -> list[Piece]:
-    """Return the named items; missing passages, and all that is unreadable, are gone.
+    """Return a piece for each named item.
+
+    A missing passage is marked as gone, and so is each item that the caller may not read.
 
     Raises:
-        TooLarge: the texts to read do not fit.
+        TooLarge: the texts to read do not fit into the budget.
     """
     named: defaultdict[str, set[int]] = defaultdict(set)
     readable = [caller.may(Right.READ, item.uri) for item in items]
@@ -267,9 +278,10 @@ def pieces_named(
 def _with_summaries(
     engine: Engine, pieces: Sequence[Piece], budget: ReplyBudget
 ) -> Iterator[Piece]:
-    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone.
+    """Yield the pieces with the abstract and the overview of their context, or marked as gone.
 
-    Hidden characters are U+FFFD, so that a person can see all that a model reads.
+    A piece that is a whole context has its content, too. Each hidden character becomes U+FFFD, so
+    that a person sees all that a model reads.
     """
     ranks = {piece.uri: -piece.score for piece in sorted(pieces, key=attrgetter("score"))}
     summaries = engine.store.texts_of(
@@ -301,9 +313,10 @@ def _with_summaries(
 def _directories_of(
     engine: Engine, whole: Mapping[str, tuple[str, str, str]]
 ) -> dict[str, tuple[str, str, str]]:
-    """Return (abstract, overview, "") of the directories among whole contexts, made if need be.
+    """Return (abstract, overview, "") by URI of the directories among whole contexts.
 
-    The first _MOST_OVERVIEWS of them have overviews that are made of their children.
+    A missing abstract is extracted from the children, and so are missing overviews of the first
+    _MOST_OVERVIEWS directories.
     """
     bare = [uri for uri, (abstract, _, content) in whole.items() if not (abstract or content)]
     brief = [uri for uri, (_, overview, content) in whole.items() if not (overview or content)]

@@ -1,4 +1,4 @@
-"""Abstracts and overviews that nobody gave: extracts of the texts below a context.
+"""Abstracts and overviews for contexts that have none: extracts of the texts below them.
 
 They are made when a context is read, and are stored nowhere. So they are never out of date, and a
 caller with a right to read the context may read all that they are made of. The work for a directory
@@ -31,7 +31,7 @@ _LISTED_DIRECTORIES = 48  # of these, for which an abstract is made
 
 
 class _Extracts:
-    """The last extracts by the digest of their material; for any thread."""
+    """A thread-safe cache of the last extracts, by a hash of the material they are made of."""
 
     _MOST = 4096
 
@@ -40,7 +40,10 @@ class _Extracts:
         self._kept: OrderedDict[bytes, str] = OrderedDict()
 
     def of(self, material: object, make: Callable[[], str]) -> str:
-        """Return the extract of a material, whose `repr` tells all of it."""
+        """Return the extract of a material from the cache, or make it and keep it.
+
+        Materials with equal `repr` have the same extract.
+        """
         digest = blake2b(repr(material).encode(), digest_size=16).digest()
         with self._lock:
             if (known := self._kept.get(digest)) is not None:
@@ -63,7 +66,7 @@ def _abstract_of(children: Sequence[Child]) -> str:
 
 
 def directory_abstracts(store: Reads, uris: Collection[str]) -> dict[str, str]:
-    """Return the extracts for the abstracts of directories by URI; an empty directory has none.
+    """Return an extracted abstract for each directory by URI; empty directories are left out.
 
     A subdirectory without an abstract contributes one that is made of its own children.
     """
@@ -83,9 +86,10 @@ def directory_abstracts(store: Reads, uris: Collection[str]) -> dict[str, str]:
 def _below_lone(
     store: Reads, uris: Collection[str], most: int, among: int
 ) -> dict[str, tuple[str, list[Child]]]:
-    """Return the children of directories by URI: (the directory that holds them, the children).
+    """Return for each directory by URI: (the directory that is listed, its children).
 
-    A directory that holds one directory alone has that one's children.
+    If the only child of a directory is a directory without an abstract, that one is listed instead.
+    For /a with /a/b/x.md alone, the result is (/a/b, [x.md]).
     """
     found = _children_of(store, uris, most, among)
     told = {uri: (uri, some) for uri, (some, _) in found.items()}
@@ -103,7 +107,7 @@ def _below_lone(
 
 
 def described(store: Reads, context: Context) -> Context:
-    """Return a whole context with an abstract and an overview, and the names of their makers."""
+    """Return a context with missing abstract and overview extracted, and the makers of both."""
     abstract, overview = context.abstract, context.overview
     if context.is_directory:
         if not overview:
@@ -122,7 +126,10 @@ def described(store: Reads, context: Context) -> Context:
 
 
 def directory_overviews(store: Reads, uris: Collection[str]) -> dict[str, str]:
-    """Return the lists of children for the overviews of directories; an empty one has none."""
+    """Return for each directory by URI a list of its children as its overview.
+
+    Empty directories are left out.
+    """
     children = _children_of(store, uris, _LISTED)
     overviews: dict[str, str] = {}
     for uri, (found, count) in children.items():
@@ -133,7 +140,7 @@ def directory_overviews(store: Reads, uris: Collection[str]) -> dict[str, str]:
 
 
 def overview_of_file(store: Reads, uri: str) -> str:
-    """Return the extract for the overview of a file; "" of a short or missing one."""
+    """Return an extract as the overview of a file; "" if the file is short or missing."""
     pieces = [Piece(*piece) for piece in store.pieces_of(uri)]
     return _extracts.of((name(uri), pieces), lambda: file_overview(pieces, name(uri)))
 
@@ -163,7 +170,7 @@ def _children_of(
 
 
 def _filled(uri: str, children: Sequence[Child], abstracts: Mapping[str, str]) -> list[Child]:
-    """Return the children of a directory with the abstracts that were made for some of them."""
+    """Return the children of a directory; those in `abstracts` (by URI) get that abstract."""
 
     def fill() -> Iterator[Child]:
         for child in children:

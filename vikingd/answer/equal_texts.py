@@ -1,4 +1,4 @@
-"""The choice among equal texts: the source before its copies, by kind, then by path.
+"""The choice among files with equal texts: the source before its copies, by kind, then by path.
 
 A build, a vendored tree or an export repeats a text. The reader wants the file to edit.
 """

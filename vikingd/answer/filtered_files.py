@@ -23,14 +23,14 @@ class Listed(NamedTuple):
 
 
 def list_files(scopes: Iterable[TextScope], after: str, limit: int) -> Listed:
-    """Return the allowed files of some scopes that follow the URI `after`."""
+    """Return the next page of the files that the filters allow, those with URIs after `after`."""
     files = chain.from_iterable(map(_files, scopes))
     page = heapq.nsmallest(limit + 1, (one for one in files if one[0] > after))
     return Listed(page[:limit], len(page) > limit)
 
 
 def _files(listed: TextScope) -> Iterator[tuple[str, int]]:
-    """Yield (URI, row) of each allowed file in the scope that is alive."""
+    """Yield (URI, row) of each file in the scope that the filters allow and that is not removed."""
     snapshot, scope, allowed = listed.snapshot, listed.scope, listed.allowed_files
     files = snapshot.tree.files
     rows = listed.rows(files=True)

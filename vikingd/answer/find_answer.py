@@ -40,7 +40,7 @@ _UNMATCHED = ScoreParts(*[0.0] * PARTS)
 
 
 def find_all(plans: Sequence[FindPlan]) -> FindHits:
-    """Return the hits for a request by plain scores, given the plan of each of its questions."""
+    """Return the hits of a request without a reranker, given the plan of each of its questions."""
     return answered(plans, [find(plan) for plan in plans])
 
 
@@ -57,7 +57,7 @@ def find(plan: FindPlan) -> FindHits:
 
 
 def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
-    """Return the hits of a scored scope; `scratch` is free then."""
+    """Return the hits of a scored scope. They do not refer to `scratch`, which can be reused."""
     query, found, snapshot = scope.query, scored.found, scope.snapshot
     chosen: list[Hit] = []
     if query.levels != Levels.DIRECTORIES:
@@ -103,7 +103,10 @@ def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:
 
 
 def _files(scope: FindScope, found: kernel.Found) -> list[Hit]:
-    """Return the best files by score, and all that share the last place: URIs decide there."""
+    """Return the best files by score, and all files that tie with the last one.
+
+    URIs decide later which of the tied files are shown.
+    """
     ordinal_of, trace = scope.snapshot.text_ordinal.item, scope.query.trace
     return [
         Hit(

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class Hit(NamedTuple):
-    """A result by its row."""
+    """A context that a find returns, by its row in the snapshot."""
 
     score: float
     row: int  # a node
@@ -90,7 +90,8 @@ def merged(plan: FindPlan, parts: Sequence[FindHits]) -> FindHits:
 def rounds(lists: Sequence[Sequence[_T]], key: Callable[[_T], Hashable]) -> Iterator[list[_T]]:
     """Yield the rounds in which ranked lists are interleaved.
 
-    A round has the next item of each list, in the order of the lists, that was not taken yet.
+    A round takes from each list, in the order of the lists, its next item whose key was not taken
+    yet.
     """
     taken: set[Hashable] = set()
     left = [iter(one) for one in lists]
@@ -112,8 +113,8 @@ def taking_turns(
 ) -> Iterator[tuple[_T, float]]:
     """Yield the items of ranked lists by rounds, and in a round by score, each with its new score.
 
-    All items of a round have the score of the best of them, but for the last bits: the scores fall
-    strictly, so that the order by score is the order of the rounds.
+    All items of a round get the score of the best of them, lowered by the least amounts that make
+    scores fall strictly. So the order by score is the order of the result.
     """
     last = math.inf
     for items in rounds(lists, key):
@@ -125,13 +126,13 @@ def taking_turns(
 
 
 def in_rounds(found: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
-    """Interleave the hits for some questions."""
+    """Interleave the hits for several questions, at most `limit`."""
     turns = taking_turns(found, lambda hit: hit.row, lambda hit: hit.score)
     return [hit._replace(score=score) for hit, score in islice(turns, limit)]
 
 
 def linked_of(found: Sequence[FindHits]) -> Relations:
-    """Return the relations of all hits; of a hit of several finds those of the first."""
+    """Return the relations of all hits; for a hit of several finds, those of the first find."""
     linked: Relations = {}
     for one in reversed(found):
         linked |= one.linked
@@ -139,7 +140,7 @@ def linked_of(found: Sequence[FindHits]) -> Relations:
 
 
 def twins_of(found: Sequence[FindHits]) -> Mapping[int, int]:
-    """Return the twins of all hits."""
+    """Return the twins of all hits by row; see the module `twins`."""
     twins: dict[int, int] = {}
     for one in reversed(found):
         twins.update(one.twins)

@@ -90,15 +90,15 @@ def explain(scope: FindScope, scored: Scored) -> FindTrace:
 
 
 def _interval(first: date, last: date) -> str:
-    """Return a span of days in the form of ISO 8601."""
+    """Return a span of days as ISO 8601, such as "2026-05-01/2026-05-31"."""
     return first.isoformat() if first == last else f"{first.isoformat()}/{last.isoformat()}"
 
 
 def merged_trace(traces: Sequence[tuple[float, FindTrace | None]]) -> FindTrace | None:
-    """Return one trace of those of several parts, each with the score of its best result.
+    """Return one trace for several parts of an answer; each part has (its best score, its trace).
 
-    Counts are summed. The directories are the best of all. The script, the gate and what led to it,
-    and the reason to stop are those of the part with the best result.
+    Counts are summed. The directories are the best of all. All else, such as the script, the gate
+    and the reason to stop, is taken from the part with the best score.
     """
     known = [(score, trace) for score, trace in traces if trace is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""From a checked query to its plan: its text is embedded, then compiled for the newest snapshot.
+"""The step from a checked query to its plan: embed its text, compile it for the newest snapshot.
 
 The embedder has a share of the time that the call has left. If it fails, words alone answer, and
 the reply says so.
@@ -46,7 +46,8 @@ _T = TypeVar("_T")
 class QueryVectors:
     """Embeds the texts of queries.
 
-    Callers of different names share no entry of the cache, so that times tell nothing of others.
+    Callers of different names do not share cached vectors, so that the time of a call does not show
+    what others asked.
     """
 
     def __init__(self, engine: Engine, threads: Threads) -> None:
@@ -75,9 +76,9 @@ class QueryVectors:
     async def embed_all(
         self, texts: Iterable[str], deadline: Deadline
     ) -> dict[str, tuple[F32 | None, Degraded]]:
-        """Return the vector of each text, or None and a note for the reply about the failure.
+        """Return by text its vector, or None with a note for the reply if the embedder failed.
 
-        A daemon without an embedder needs no note.
+        Without an embedder it is None without a note.
         """
         once = list(dict.fromkeys(texts))
         if len(once) < 2:  # a task would take longer than a vector that is kept
@@ -93,14 +94,14 @@ class QueryVectors:
 
 
 def embedder_failed(error: EmbedderFailed, instead: str) -> Degradation:
-    """Return the note on a text that has no vector."""
+    """Return the note for the reply on a failure; `instead` says how the query was answered."""
     return Degradation(DegradationReason.EMBEDDER, f"{error}: {instead}")
 
 
 async def embed_in_share(
     threads: Threads, deadline: Deadline, embed: Callable[[str], _T], text: str
 ) -> _T:
-    """Embed a text within a share of the time left.
+    """Embed a text within a share of the call's remaining time; return the result of `embed`.
 
     Raises:
         EmbedderFailed: the embedder failed, or did not answer in time.
@@ -121,9 +122,9 @@ async def embed_in_share(
 async def planned_find(
     engine: Engine, vectors: QueryVectors, query: FindQuery, run: Runner
 ) -> tuple[tuple[FindPlan, ...], Stage]:
-    """Return the plans of a find, and the stage that embedded it.
+    """Return the plans of a find, and the timing of the embedding.
 
-    There is a plan for each question that the text asks, all for one snapshot.
+    Each question in the text has a plan. All plans are for one snapshot.
 
     Raises:
         NotFound: nothing readable exists below the target.
@@ -164,14 +165,14 @@ async def planned_retrieve(
 ) -> PlannedRetrieve:
     """Return the plan of a retrieval with its vector.
 
-    Without a vector of the query its text is embedded, if the plan needs one. A long search by
+    If the plan needs a vector and the query brings none, the text is embedded. A long search by
     words runs meanwhile.
 
     Raises:
         NotFound: nothing readable exists below the target.
         InvalidField: the target is a file, a filter is malformed, or the query needs a vector and
             there is no embedder.
-        EmbedderFailed: it failed, and the query does not allow words alone.
+        EmbedderFailed: the embedder failed, and the query does not allow words alone.
     """
     await wait_for_revision(engine, query.min_revision, run)
     plan = await run.here(compile_retrieve, engine, query, CALLER.get())
@@ -197,7 +198,7 @@ async def planned_retrieve(
 async def _vector(
     vectors: QueryVectors, plan: RetrievePlan, run: Runner
 ) -> tuple[F32 | None, Degraded, Stage]:
-    """Return the vector of a query that needs one, notes for the reply, and the stage."""
+    """Return the vector of a query if the plan needs one, notes for the reply, and the timing."""
     query, started = plan.query, perf_counter()
     vector, degraded = query.vector, tuple[Degradation, ...]()
     if vector is None and plan.by_meaning:

@@ -23,7 +23,7 @@ class RankedList:
 
 
 def fused(lists: Sequence[RankedList], weights: tuple[float, float], k: float) -> RankedList:
-    """Return the fusion of some lists by rank; `k` as in `fusion.rrf`."""
+    """Return the fusion by rank of some lists, see `fusion.rrf` for `k`."""
     rows, scores = rrf(
         np.concatenate([one.rows for one in lists]),
         np.cumsum([len(one.rows) for one in lists]),
@@ -34,7 +34,7 @@ def fused(lists: Sequence[RankedList], weights: tuple[float, float], k: float) -
 
 
 def merged(lists: Sequence[RankedList], depth: int) -> RankedList:
-    """Return the best of some lists of one kind by score, ties by row."""
+    """Return the best `depth` texts of some lists with comparable scores; ties by row."""
     if len(lists) == 1:
         return lists[0]
     rows = np.concatenate([one.rows for one in lists])
@@ -48,7 +48,7 @@ Places = dict[int, tuple[int | None, float]]
 
 
 def places_in(ranked: RankedList | None) -> Places:
-    """Return the place and the score of each row; nothing for None."""
+    """Return by row its place in a list, from 0, and its score; {} for None."""
     if ranked is None:
         return {}
     listed = zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True)
@@ -56,9 +56,9 @@ def places_in(ranked: RankedList | None) -> Places:
 
 
 def diverse(scores: F64, vectors: F32, share: float, count: int) -> list[int]:
-    """Choose by maximal marginal relevance (Carbonell and Goldstein, 1998); return the places.
+    """Choose texts by maximal marginal relevance (Carbonell and Goldstein, 1998).
 
-    They are in the order of the choice.
+    Return their indices in `scores`, in the order of the choice.
 
     Args:
         scores: [n] of the candidates, best first.

@@ -26,10 +26,10 @@ _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it onc
 async def reranked(
     query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
 ) -> tuple[FindHits, ...]:
-    """Return the hits of plans, all on one scale: if a reranker fails for one, none counts.
+    """Return the hits of each plan, reranked if the plans are in THINKING.
 
-    The plans are all in one mode. The language of `query`, the request's text, chooses the
-    reranker. It scores each scope by itself.
+    All plans have the same mode. The language of `query`, the request's text, chooses the reranker.
+    If the reranker fails for one plan, all plans get plain scores, so that scores stay comparable.
     """
     scopes = [scope for plan in plans for scope in plan.scopes]
     if not plans or not plans[0].query.thinking:
@@ -51,7 +51,7 @@ async def reranked(
 async def _reranked(
     query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
 ) -> tuple[FindHits, ...]:
-    """Return the hits of all scopes."""
+    """Return the hits of each plan, after the walks of all its scopes."""
     model = rerankers.named(query)
     walks = await asyncio.gather(
         *(
@@ -77,7 +77,11 @@ async def _reranked(
 
 
 async def _walk(query: str, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
-    """Take a walk to its end; raises RerankFailed if a round gets no scores."""
+    """Run a walk to its end.
+
+    Raises:
+        RerankFailed: the reranker gave no scores for a round.
+    """
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
     while documents := await run.away(walk.documents):
         started = time.perf_counter()
@@ -87,7 +91,10 @@ async def _walk(query: str, walk: Walk, rerankers: Rerankers, run: Runner) -> No
 
 
 def _time_left(run: Runner, spare: float) -> float | None:
-    """Return the seconds of the reranker, with `spare` seconds to make the answer after it."""
+    """Return the seconds that the reranker may take.
+
+    `spare` seconds of the call are kept for the work after it. None: the call has no deadline.
+    """
     left = run.left()
     if left is None:
         return None

@@ -35,7 +35,7 @@ _EQUALS = 10  # hits behind the wanted ones that are compared with them
 
 
 class TextHit(NamedTuple):
-    """A text that may be returned."""
+    """A text that may become an item of the reply."""
 
     score: float
     row: int
@@ -49,7 +49,7 @@ class TextHit(NamedTuple):
 
 
 class _Pool(NamedTuple):
-    """The hits of one scope to choose from."""
+    """The candidate hits of one scope, and the lists that they come from."""
 
     hits: list[TextHit]
     found: RankedList
@@ -60,7 +60,7 @@ class _Pool(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A list of a scope, and the stage that made it."""
+    """A ranked list and the time that it took."""
 
     found: RankedList
     stage: Stage
@@ -104,13 +104,13 @@ def retrieve(
     degraded: Degraded = (),
     ready: Mapping[str, Ranked] | None = None,
 ) -> RetrieveHits:
-    """Return the texts of a plan, or the reason for their absence.
+    """Run a plan; return its texts or its page, and the outcome if there are none.
 
     Args:
         plan: the plan of the retrieval.
         vector: [dim] the query's embedding, of any length; None: words alone count.
         degraded: notes for the reply.
-        ready: the lists that were made before, of `plan.two_sides`.
+        ready: lists of the scope `plan.two_sides` that were computed before, by name.
     """
     for scope in plan.scopes:
         _ = scope.boosts  # raises if one is malformed
@@ -125,12 +125,12 @@ def retrieve(
 
 
 def rank_words(scope: TextScope) -> Ranked:
-    """Return the texts of a scope ranked by words, and the stage."""
+    """Rank the texts of a scope by words; return the list and its time."""
     return _timed("keyword", lambda: ranked_by_words(scope, scope.depth))
 
 
 def rank_meaning(scope: TextScope, vector: F32) -> Ranked:
-    """Return the texts of a scope ranked by meaning, and the stage."""
+    """Rank the texts of a scope by meaning; return the list and its time."""
     return _timed("vector", lambda: ranked_by_meaning(scope, vector, scope.depth))
 
 
@@ -176,7 +176,7 @@ def _listing(plan: RetrievePlan) -> RetrieveHits:
 def _pool(
     scope: TextScope, vector: F32 | None, ready: Mapping[str, RankedList], stages: list[Stage]
 ) -> _Pool:
-    """Return the hits to choose from: all that are shown, or more if the query is diverse."""
+    """Return the candidate hits of a scope: those to show, or more if the query wants diversity."""
     depth = scope.depth
     while True:
         found, sides = _ranked(scope, vector, depth, ready, stages)
@@ -188,7 +188,7 @@ def _pool(
 
 
 def _is_settled(scope: TextScope, found: RankedList, hits: Sequence[TextHit]) -> bool:
-    """Return whether all later texts rank behind the hits, or miss the threshold."""
+    """Return True if no text after the end of `found` can become a hit."""
     query = scope.query
     most = found.scores.item(-1) * scope.most_boost
     if query.score_threshold is not None and most <= query.score_threshold:
@@ -205,7 +205,10 @@ def _ranked(
     ready: Mapping[str, RankedList],
     stages: list[Stage],
 ) -> tuple[RankedList, dict[str, RankedList]]:
-    """Return the list that answers, and the lists that it is made of."""
+    """Return the ranked list that the reply shows, and the lists by name that it was made of.
+
+    Lists in `ready` are not computed again. The time of each computed list is added to `stages`.
+    """
 
     def side(name: str, look: Callable[[], RankedList]) -> RankedList:
         return ready.get(name) or timed(name, look)
@@ -241,7 +244,7 @@ def _timed(stage: str, look: Callable[[], RankedList]) -> Ranked:
 
 
 def _hits(scope: TextScope, found: RankedList) -> list[TextHit]:
-    """Return the hits above the threshold, in order, each text once."""
+    """Return the hits of a list above the threshold, in order, each text once."""
     rows, scores = found.rows.tolist(), found.scores.tolist()
     listed: Iterable[TextHit] = map(TextHit, scores, rows, count(), repeat(1.0), repeat(scope))
     if scope.boosts:
@@ -257,7 +260,7 @@ def _boosted(hit: TextHit) -> TextHit:
 
 
 def _merged(query: RetrieveQuery, snapshot: Snapshot, pools: Sequence[_Pool]) -> list[TextHit]:
-    """Return the hits of all pools by score, each text once, as many as one pool has."""
+    """Return the hits of all scopes by score, each text once, as many as one scope may have."""
     if len(pools) == 1:
         return pools[0].hits
     hits = [hit for pool in pools for hit in pool.hits]
@@ -268,9 +271,9 @@ def _merged(query: RetrieveQuery, snapshot: Snapshot, pools: Sequence[_Pool]) ->
 def _distinct(query: RetrieveQuery, snapshot: Snapshot, listed: Iterable[TextHit]) -> list[TextHit]:
     """Return the hits above the threshold, each text once, ties by URI and passage.
 
-    `listed` has them by falling score. Of equal texts the preferred file is shown, see
-    `equal_texts`, in the place and with the score of the best. Some hits that follow are searched
-    for it.
+    `listed` has the hits by falling score. If several files have a text, the file that
+    `equal_texts` prefers is shown, with the place and score of the best one. To find it, some hits
+    after the last place are read, too.
     """
     threshold = query.score_threshold
     wanted = query.top_k * (_MMR_POOL if query.diversity else 1)
@@ -306,13 +309,15 @@ def _preferred(
     equal: Mapping[int, list[TextHit]],
     files: set[int],
 ) -> list[TextHit]:
-    """Return the hits, of equal texts the one of the preferred file, which names the others.
+    """Replace each hit by the one of the preferred file with an equal text; return all in order.
+
+    The replaced files become `copies` of the hit.
 
     Args:
         query: the query.
         snapshot: the index that the rows belong to.
         kept: the best hit of each text.
-        equal: other hits of the same text, by the place in `kept`.
+        equal: other hits of the same text, by the index of the text in `kept`.
         files: the files of `kept`; with `group_by_context` none is shown twice.
     """
     file_of = snapshot.tree.texts.file.item
@@ -341,9 +346,9 @@ def _in_order(snapshot: Snapshot, listed: Iterable[TextHit]) -> Iterator[TextHit
 
 
 def _chosen(query: RetrieveQuery, hits: Sequence[TextHit]) -> Sequence[TextHit]:
-    """Return the hits to show, the diverse ones of a pool.
+    """Return the hits to show: the first ones, or a diverse choice if the query wants one.
 
-    They are compared by their vectors, each less its centroid.
+    The choice compares the vectors, each less its centroid.
     """
     if not query.diversity or not hits:
         return hits

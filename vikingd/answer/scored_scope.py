@@ -1,4 +1,4 @@
-"""A scope scored for a find by the kernels: its nodes, the best relations of some, the scratch."""
+"""The scores of a scope for a find, by the kernels: its nodes, and the best relations of some."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DirectoryScores(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The scores of a scope, with the plan and the terms of the scoring."""
+    """The scores of a scope, with the plan and the terms that gave them."""
 
     plan: kernel.Plan
     terms: Terms
@@ -51,7 +51,7 @@ def score(
     """Score a scope; `whole` and `only` as in `FindScope.kernel_plan`.
 
     The scores of directories stay in `scratch`. If the snapshot has links, the lexical scores stay,
-    too, until `relations` clears them; with `keeps_words` False nothing else need clear them.
+    too, and `relations` must be called to clear them. With `keeps_words` False they do not stay.
     """
     terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
     plan = scope.kernel_plan(terms, only, whole=whole)
@@ -66,7 +66,10 @@ def score(
 def _with_named_days(
     scope: FindScope, terms: Terms, plan: kernel.Plan, scratch: Scratch
 ) -> kernel.Plan:
-    """Return the plan with the files of the days that the query names, and the best of these."""
+    """Return the plan with the files of the days that the query names, and the best of these files.
+
+    A question such as "what did I do on 3 May?" names a day.
+    """
     named = scope.of_named_days()
     allowed = named & plan.allowed if len(plan.allowed) else named
     if not allowed.any():
@@ -121,7 +124,7 @@ def relations(find: FindScope, scored: Scored, rows: Iterable[int], scratch: Scr
 
 
 def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.bool_]:
-    """Return which rows [n] are alive and in the scope. A move makes a new row."""
+    """Return a mask [n] of the rows that are not removed and are in the scope."""
     directories, files = snapshot.tree.directories, snapshot.tree.files
     of_files = is_file(ends)
     file = decode_file(ends[of_files])
@@ -183,7 +186,7 @@ _spare: list[Scratch] = []
 
 
 def take_scratch(snapshot: Snapshot) -> Scratch:
-    """Return scratch for the scores of one query; `keep_scratch` takes it back at the end."""
+    """Return scratch arrays for one query, reused if large enough; see `keep_scratch`."""
     try:
         kept = _spare.pop()
     except IndexError:
@@ -202,5 +205,5 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
 
 
 def keep_scratch(scratch: Scratch) -> None:
-    """Keep scratch for the next query. After a failure it is dropped."""
+    """Keep scratch arrays for the next query. After a failed query, do not call this."""
     _spare.append(scratch)

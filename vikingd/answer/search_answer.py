@@ -36,7 +36,7 @@ _USERS = "viking://users"  # has a root of each type for each user
 
 
 class Models(NamedTuple):
-    """The models that plan and rerank."""
+    """The models that plan searches and rerank results."""
 
     planner: Planner
     rerankers: Rerankers
@@ -59,7 +59,7 @@ class SearchHits:
     questions: tuple[str, ...] = ()  # of a task that asks several; () if a model made the plan
 
     def merged(self, limit: int) -> FindHits | None:
-        """Return the best hits of all queries; None of none."""
+        """Return the best hits of all queries, at most `limit`; None if there are no queries."""
         if self.questions and self.plan.source is PlanSource.NONE:
             hits = in_rounds([one.hits for one in self.found], limit)
             linked, twins = linked_of(self.found), twins_of(self.found)
@@ -68,7 +68,7 @@ class SearchHits:
 
     @property
     def confidence(self) -> Confidence | None:
-        """The confidence of the query that the scope is most likely about."""
+        """The highest confidence among the queries; see `best_confidence`."""
         return best_confidence([hits.confidence for hits in self.found])
 
 
@@ -81,13 +81,17 @@ class Searcher:
         self._models = models
 
     def check(self, query: SearchQuery) -> None:
-        """Check a query as far as this is possible without its queries; errors as in `answer`."""
+        """Check a request before its queries are planned.
+
+        Raises:
+            The errors of `answer`, as far as they do not depend on the planned queries.
+        """
         compile_find(self._engine, query.find, CALLER.get())
 
     async def plan(self, query: SearchQuery, deadline: Deadline) -> tuple[QueryPlan, Stage]:
-        """Return the plan, and the stage that made it.
+        """Plan the queries; return the plan and the time that it took.
 
-        If the planner fails, rules make the plan, and it says so.
+        If the planner's model fails, rules make the plan, and the plan says so.
         """
         await wait_for_revision(self._engine, query.find.min_revision, deadline)
         started = perf_counter()
@@ -144,7 +148,10 @@ class Searcher:
 
 
 def with_questions(plan: QueryPlan, questions: Sequence[str]) -> QueryPlan:
-    """Return a plan that no model made, with the queries for each question of the request."""
+    """Return the plan with queries for each question of the request.
+
+    A plan that a model made is returned unchanged.
+    """
     if plan.source is PlanSource.MODEL or len(questions) == 1:
         return plan
     if plan.source is PlanSource.RULES:
@@ -178,9 +185,10 @@ def planned_for(plan: QueryPlan, query: SearchQuery) -> QueryPlan:
 def find_of(
     planned: TypedQuery, query: SearchQuery, caller: Caller, snapshot: Snapshot
 ) -> FindQuery:
-    """Return a query of the plan as a find, below the root of its type if there is only one.
+    """Return the find for a query of the plan.
 
-    A caller that may not read all keeps the parts that it may read.
+    If the request searches the whole tree, the caller may read all of it, and only one root has
+    contexts of the query's type, the find searches below that root.
     """
     find = replace(query.find, text=planned.query)
     if not planned.context_type:
@@ -194,9 +202,10 @@ def find_of(
 
 
 def merged(found: Sequence[FindHits], limit: int) -> FindHits | None:
-    """Return the best hits, each context once with its best score, ties by URI; None of none.
+    """Return the best hits of all finds, at most `limit`; None without finds.
 
-    Each find may fill an equal share of `limit`. The rest is for the best of all others.
+    Each context appears once, with its best score; ties by URI. Each find may fill an equal share
+    of `limit`. The rest goes to the best hits of all finds that are left.
     """
     if not found:
         return None

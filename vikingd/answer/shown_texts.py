@@ -14,7 +14,7 @@ _SHORT = 1024  # bytes of a text that is its own key
 
 
 def name_of(snapshot: Snapshot, row: int) -> tuple[str, int]:
-    """Return the URI of a text and the ordinal of its passage."""
+    """Return the URI of a text's context and the ordinal of the passage (0: the abstract)."""
     file, passage = snapshot.tree.texts.file.item(row), snapshot.text_ordinal.item(row)
     return snapshot.file_uri(file), passage
 
@@ -33,7 +33,10 @@ def section_of(snapshot: Snapshot, row: int) -> str:
 
 
 def key_of(snapshot: Snapshot, row: int) -> bytes:
-    """Return a short key that is equal for texts that are shown alike, whatever their section."""
+    """Return a short key of a text. Texts that look the same in a reply have the same key.
+
+    The section does not count.
+    """
     if snapshot.text_ordinal[row]:
         text = snapshot.contents.passage_bytes(row)
     else:
@@ -42,7 +45,7 @@ def key_of(snapshot: Snapshot, row: int) -> bytes:
 
 
 def vector_of(snapshot: Snapshot, scope: Scope, row: int) -> F32 | None:
-    """Return the vector [dim] of a text; None if it has none yet."""
+    """Return the vector [dim] of a text; None if it is not embedded yet."""
     vectors, base = snapshot.vectors, scope.base_texts
     if vectors.vector_at[row] > snapshot.revision:
         return None

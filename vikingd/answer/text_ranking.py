@@ -66,10 +66,10 @@ def ranked_by_both(
 
 
 def lists(scope: TextScope, vector: F32 | None, depth: int) -> tuple[RankedList, ...]:
-    """Return the lists to fuse, each of at most `depth` texts.
+    """Return the ranked lists of a scope, each of at most `depth` texts.
 
-    A fusion by rank has two: by meaning and by words. Else there is one list. Without a vector
-    it is the list by words.
+    A fusion by rank needs two lists: by meaning and by words. All else is one list. Without a
+    vector it is by words.
     """
     fusion = scope.query.fusion
     if vector is None or not scope.by_meaning:
@@ -83,12 +83,13 @@ def lists(scope: TextScope, vector: F32 | None, depth: int) -> tuple[RankedList,
 def ranked_in_files(
     scope: TextScope, vector: F32, depth: int, also: Sequence[str] = ()
 ) -> tuple[RankedList, RankedList]:
-    """Rank the passages of files by both, with their neighbours and their file.
+    """Rank passages by words and meaning together with their file and the passages beside them.
 
-    At most `depth`, and with `also` as many of these files. See `weighted_search.rank_in_files`;
-    the candidates are the first `depth` texts by their own scores, which are the second list. A
-    find's gate is not used: it spares files whose parent says nothing new, but here the file's
-    score is one of its own passages, never a mean.
+    Return this list and the list of candidates. The candidates are the first `depth` texts by their
+    own scores. The first list has at most `depth` texts; texts of the files `also` come on top, as
+    many again. See `weighted_search.rank_in_files`. A find's gate is not used: it lowers the share
+    of a parent that says nothing new, but here the file's score is one of its own passages, never a
+    mean.
     """
     search = _WeightedSearch(scope, vector, HALVES, keeps_words=True)
     found = _first(scope, depth, search.best)
@@ -105,14 +106,16 @@ def ranked_in_files(
 
 
 def _other_script(scope: TextScope, vector: F32, found: RankedList) -> float:
-    """Return the factor of the scores of texts in another script: (1 + r) / 2.
+    """Return a factor for the scores of texts in another script than the query: (1 + r) / 2.
 
-    Meaning alone judges such a text, which mostly scores higher than words. r is the median of
-    lexical / dense, at most 1, of the first OWN_SCRIPT texts in the query's script.
+    Only meaning judges such texts, and scores by meaning are mostly higher than those by words. r
+    is the median of lexical / dense, at most 1, of the first OWN_SCRIPT texts in the query's
+    script.
 
-    The cap of a find is worse here: recalled texts have no titles, and lexical scores without a
-    floor. On xquad .925 of the first texts are right with it, instead of .946, and nDCG@10 on
-    documentation is .635, instead of .664. Conversations in one language have no such texts.
+    The cap that finds use is worse here: recalled texts have no titles, and their lexical scores
+    have no floor. On xquad .925 of the first texts are right with the cap, .946 with the factor.
+    nDCG@10 on documentation is .635 with the cap, .664 with the factor. In conversations in one
+    language nothing changes.
     """
     counts, script = scope.counts, scope.script(vector)
     alike = counts[COUNTS - SCRIPTS] + counts[COUNTS - SCRIPTS + script]
@@ -128,7 +131,10 @@ def _other_script(scope: TextScope, vector: F32, found: RankedList) -> float:
 
 
 def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:
-    """Return uint8 [files of the scope]: 1 for the files of these URIs; [0] if there is none."""
+    """Return uint8 [files of the scope], 1 for the files with these URIs.
+
+    If the scope has none of them, return `ALL_FILES`, an empty array.
+    """
     low, high, base = ranked.ends(files=True)
     snapshot = ranked.snapshot
     allowed = np.zeros(high - low + len(snapshot.file_id) - base, np.uint8)
@@ -156,9 +162,10 @@ def _look_by_words(ranked: TextScope, depth: int) -> RankedList:
 
 
 class _WeightedSearch:
-    """Searches of a scope by a weighted sum of dense and lexical.
+    """Searches of one scope by a weighted sum of dense and lexical scores.
 
-    With `keeps_words` the words are scored once, and `in_files` must be the last search.
+    With `keeps_words` the lexical scores are computed once and kept in the scratch. Then `in_files`
+    must be the last search, since it clears them.
     """
 
     def __init__(
@@ -180,7 +187,7 @@ class _WeightedSearch:
         self._given = *scope.arrays, self._asked, scope.scope, terms
 
     def best(self, depth: int, allowed: U8 | None = None) -> RankedList:
-        """Return the best texts, at most `depth`; `allowed` replaces the filter of the query."""
+        """Return the best texts, at most `depth`; `allowed` replaces the filters of the query."""
         near = _near(self._ranked, self._asked, self._weights, depth)
         plan = weighted_search.WeightedPlan(
             *self._weights,
@@ -195,7 +202,7 @@ class _WeightedSearch:
         return RankedList(rows, scores.astype(np.float64), len(rows) == depth, parts)
 
     def in_files(self, rows: I32, other_script: float) -> tuple[I32, F64]:
-        """Return some texts and those beside them, ranked; see `rank_in_files`."""
+        """Rank some texts and the texts beside them; return (rows, scores), see `rank_in_files`."""
         plan = weighted_search.WeightedPlan(
             *self._weights, 1, rows, ALL_FILES, self._has_words, other_script=other_script
         )
@@ -203,10 +210,10 @@ class _WeightedSearch:
 
 
 def _near(ranked: TextScope, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
-    """Return the rows that the inverted file of a large base proposes.
+    """Return candidate rows from the inverted file; `NO_ROWS` if it cannot answer.
 
-    It knows neither words nor filters. Its clusters tell of all vectors, so it answers only
-    callers that may read all.
+    It answers only searches of large scopes by meaning alone, without filters. Its clusters depend
+    on all vectors, so the caller must have the right to read all.
     """
     inverted, scope = ranked.snapshot.inverted_file, ranked.scope
     small = ranked.counts[TEXTS] <= ranked.exhaustive_texts
@@ -223,7 +230,10 @@ def _near(ranked: TextScope, asked: RawQuery, weights: tuple[float, float], dept
 
 
 def _first(scope: TextScope, depth: int, look: Callable[[int], RankedList]) -> RankedList:
-    """Return the first texts of a list, ties by name: a compaction changes rows."""
+    """Return the first `depth` texts of the list that `look(depth)` makes, ties by name.
+
+    Ties are not broken by row, because a compaction changes rows.
+    """
     wide = depth + 1
     found = look(wide)
     while found.is_full and wide < MOST_DEPTH and found.scores[depth - 1] == found.scores[-1]:
@@ -235,10 +245,10 @@ def _first(scope: TextScope, depth: int, look: Callable[[int], RankedList]) -> R
 
 
 def _by_name(scope: TextScope, found: RankedList, depth: int) -> I64:
-    """Return the order [n] of a list by falling score, ties by name where it matters.
+    """Return the order [n] of a list by falling score; ties that matter are ordered by name.
 
-    It matters for a tie across the place `depth`, and for every tie if `orders_ties`. The
-    others are ordered when they are chosen.
+    A tie matters if it crosses the place `depth`, or if `orders_ties` is set. All other ties are
+    ordered when the texts are chosen.
     """
     snapshot, scores = scope.snapshot, found.scores
     order = np.arange(len(scores))

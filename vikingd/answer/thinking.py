@@ -62,7 +62,10 @@ Row = int
 
 @dataclass(slots=True)
 class _Node:
-    """A scored context; `rerank` is None without an abstract: its node score counts."""
+    """A context with its scores.
+
+    `rerank` is None for a context without an abstract, for which the node score counts.
+    """
 
     node_score: float
     parent: float  # its final score
@@ -89,10 +92,10 @@ class _Round:
 class Walk:
     """The walk of one scope of a find.
 
-    Start points are the scope's root, the best directories of the scope, the directories of QUICK's
-    results, and all their ancestors. Of the children that a round opens, QUICK's results are scored
-    first, then the others by their scores in QUICK, as far as they fit. `plain` is QUICK's answer,
-    which is used if the reranker fails.
+    Start points are the scope's root, the best directories of the scope, the directories with
+    QUICK's results, and all their ancestors. Of the children that a round opens, QUICK's results
+    are scored first, then the others by their scores in QUICK, up to MAX_DOCUMENTS. `plain` is
+    QUICK's answer, which is used if the reranker fails.
 
     Args:
         scope: the find and its scope.
@@ -132,7 +135,10 @@ class Walk:
         return []
 
     def take(self, reranked: Reranked, stage: Stage) -> None:
-        """Begin the next round with the scores of `documents()`; `stage` made them."""
+        """Take the reranker's scores of `documents()` and begin the next round.
+
+        `stage` is the time of the reranker's call.
+        """
         now = self._now
         assert now is not None, "there were documents"
         empty, seconds = now.abstracts.count(""), stage.ended - stage.started
@@ -185,7 +191,7 @@ class Walk:
         )
 
     def _is_wanted(self, row: Row) -> bool:
-        """Return whether a row may be a result."""
+        """Return True if the levels and filters of the query allow a row as a result."""
         levels = self._scope.query.levels
         if is_file(row):
             return levels != Levels.DIRECTORIES
@@ -213,7 +219,7 @@ class Walk:
         )
 
     def _start_points(self) -> set[Row]:
-        """Return the start points and their ancestors, as far as these fit."""
+        """Return the start points and their ancestors, at most MAX_DOCUMENTS in all."""
         best = self._scores.best_directories(GLOBAL_SEARCH_TOPK)
         holding = [self._parent(row) for row in self._found]
         starts = {self._root, *holding}
@@ -253,7 +259,10 @@ class Walk:
         self._now = self._next(now.number + 1)
 
     def _next(self, number: int) -> _Round | None:
-        """Return the children of the best directories in the queue; None: the walk is over."""
+        """Return the children of the best directories in the queue; None: the walk is over.
+
+        `number` is the number of the round.
+        """
         before = len(self._opened)
         while not (stopped := self._reason_to_stop(number)):
             self._queue.sort(key=lambda row: (-self._nodes[row].final, row))
@@ -306,7 +315,7 @@ class Walk:
 
 
 class Scores:
-    """The scores of a scope before reranking, for the living rows in the scope.
+    """The scores of a scope before reranking, for the rows in the scope that are not removed.
 
     The scores are copied out of `scratch`, the memory of the find, because the next find overwrites
     `scratch`.
@@ -329,7 +338,7 @@ class Scores:
         allowed = find.allowed(files=True)
         if len(allowed):
             wanted &= allowed.astype(bool)
-        # All nodes in rising order: the last file is the first.
+        # All nodes in rising order. Files are negative numbers, so the last file comes first.
         files, file_scores = files[wanted][::-1], scratch.file_scores[: len(files)][wanted][::-1]
         self._rows = np.concatenate([encode_file(files), self._dirs])
         self._scores = np.concatenate([file_scores, scores.node_score[inside]])
@@ -342,7 +351,7 @@ class Scores:
         return float(self._scores[np.searchsorted(self._rows, row)])
 
     def weight(self, parent: Row) -> float:
-        """Return the weight of a directory's final score for its children."""
+        """Return the weight b of the parent's final score in the scores of its children."""
         weights = self.found.weights
         return weights.below_root if parent == self._root else weights.parent
 
@@ -361,10 +370,10 @@ class Scores:
         known: Collection[Row],
         first: Collection[Row],
     ) -> tuple[list[Row], int]:
-        """Return the best `count` children of some directories, and the number of all children.
+        """Return the best `count` children of some directories, and the number of all.
 
-        Rows in `first` come first, then higher node scores, then lower rows. Rows in `known` do not
-        count. Files count only if `files` is set.
+        Rows in `first` come first, then higher node scores, then lower rows. Rows in `known` are
+        left out. Files count only if `files` is set.
         """
         inside = np.isin(self._parents, directories) & (self._rows != self._root)
         if not files:

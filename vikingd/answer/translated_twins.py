@@ -1,7 +1,7 @@
 """Twins: results that say the same in two languages, such as docs/en/x.md and docs/zh/x.md.
 
-Two files are twins if their paths differ in the code of a language alone, their texts are in two
-scripts, and their meanings are near.
+Two files are twins if their paths differ only in a language code, their texts are in two scripts,
+and their vectors are close.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ _CODES = {
 
 
 class _Path(NamedTuple):
-    """A path without the code of its language.
+    """A path without its language code, such as "docs/" and "/x.md" of docs/en/x.md.
 
     Attributes:
-        key: the path; the same for twins.
-        before, after: the path around the code and its separator.
-        separator: before the code in the name of a file; "" for a directory, or without a code.
+        key: the path without the code; twins have the same key.
+        before, after: the parts of the path before and after the code and its separator.
+        separator: the character before a code in a file name, such as "." in x.en.md; "" if the
+            code is a directory, or if there is no code.
     """
 
     key: str
@@ -71,9 +72,9 @@ class _Path(NamedTuple):
 def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
     """Return the hits within the limit of the query, with the twin of each.
 
-    `found` has at least the FIRST best hits, so that a small limit shows the same first ones.
-    Twins that are hits stand together, at the place of the better one and with its score, but for
-    the last bits. The first of them is in the script of the query.
+    `found` must have at least the FIRST best hits, so that a small limit shows the same first hits
+    as a large one. If both twins are hits, they stand together, the one in the query's script
+    first. Both get the better score; the second one is lower by the last bits of the number.
     """
     scripts = {mean.script for scope in plan.scopes for mean in scope.means}
     limit = plan.query.limit
@@ -103,7 +104,10 @@ def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
 
 
 def _look_up(plan: FindPlan, hit: Hit, twins: dict[int, int]) -> None:
-    """Name the twin of a hit in another script than the query, if the tree has one."""
+    """Add to `twins` the file in the query's script that is the twin of a hit in another script.
+
+    Nothing is added if the scope has no such file.
+    """
     snapshot, scope = plan.snapshot, _scope(plan, hit.row)
     asked = scope.query_script
     if asked not in _CODES or _script(snapshot, hit.row) in (asked, None):
@@ -119,7 +123,7 @@ def _look_up(plan: FindPlan, hit: Hit, twins: dict[int, int]) -> None:
 
 
 def _others(path: _Path, codes: tuple[str, ...]) -> Iterator[str]:
-    """Yield the URIs that a twin of a file may have."""
+    """Yield the URIs at which a twin with one of the language codes may be."""
     before, separator, after, has_code = path[1:]
     for code in codes:
         if has_code and separator:
@@ -149,7 +153,7 @@ def _path(uri: str) -> _Path:
 
 
 def _are_twins(plan: FindPlan, one: int, other: int) -> bool:
-    """Return whether two files of the same path are in two scripts and near in meaning."""
+    """Return True if two files with the same key are in two scripts and have close vectors."""
     scripts = [_script(plan.snapshot, row) for row in (one, other)]
     if None in scripts or scripts[0] == scripts[1]:
         return False
@@ -166,7 +170,7 @@ def _are_twins(plan: FindPlan, one: int, other: int) -> bool:
 
 
 def _meaning(scope: FindScope, row: int, centroids: F32) -> F32 | None:
-    """Return the sum [dim] of the first vectors of a file, each centred by its script.
+    """Return the sum [dim] of the first vectors of a file, each less the centroid of its script.
 
     None if the file has no vector.
     """
@@ -198,7 +202,7 @@ def _script(snapshot: Snapshot, row: int) -> int | None:
 
 
 def _texts(snapshot: Snapshot, row: int) -> Iterator[int]:
-    """Yield the living texts of a file, in the order that they have after a compaction."""
+    """Yield the texts of a file that are not removed, in the order that a compaction gives them."""
     files, texts, file = snapshot.tree.files, snapshot.tree.texts, decode_file(row)
     died, rows, base = texts.tombstoned, len(texts.tombstoned), snapshot.base.sizes.texts
     if file < len(files.texts):
@@ -215,7 +219,7 @@ def _texts(snapshot: Snapshot, row: int) -> Iterator[int]:
 
 
 def _scope(plan: FindPlan, row: int) -> FindScope:
-    """Return the scope of a hit; of the readable parts of a target each is one."""
+    """Return the scope of the plan that a hit is in."""
     if len(plan.scopes) == 1:
         return plan.scopes[0]
     uri = plan.snapshot.uri(row)

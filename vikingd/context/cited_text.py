@@ -1,4 +1,4 @@
-"""Assembly of parts into one text with citations."""
+"""The assembly of parts of retrieved texts into one text with citations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LIKE_MARKERS = {
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A passage in the text: code points [start, end), without marker and heading."""
+    """A cited passage: its code points [start, end) in the text, without marker and heading."""
 
     marker: str  # before the passage, one for each URI; "" without citations
     uri: str
@@ -45,7 +45,7 @@ class Cited:
 
 
 class Style(NamedTuple):
-    """The style of a text: citations, order and separator."""
+    """The form of a built text: citations, order and separator."""
 
     citation: CitationStyle
     order: ContextOrder
@@ -66,7 +66,7 @@ class _Block:
 
 
 class _Placed(NamedTuple):
-    """A block with its marker and its code points [start, end) in the text."""
+    """A block of text with its citation marker, at code points [start, end) of the built text."""
 
     block: _Block
     marker: str
@@ -75,13 +75,13 @@ class _Placed(NamedTuple):
 
 
 class Assembled(NamedTuple):
-    """A text of parts, and the places of the passages in it."""
+    """A built text, and the places of its passages."""
 
     text: str
     placed: tuple[_Placed, ...]
 
     def citations(self) -> tuple[Cited, ...]:
-        """Return the passages in the order of the text."""
+        """Return the cited passages in the order of the text."""
         cited = []
         for block, marker, start, end in self.placed:
             (segment, part), (end_segment, end_part) = block.first, block.last
@@ -91,11 +91,12 @@ class Assembled(NamedTuple):
 
 
 def assemble(parts: Iterable[Part], style: Style) -> Assembled:
-    """Return the parts as one text; adjacent parts of a file are one passage.
+    """Join parts into one text; adjacent parts of a file become one passage.
 
-    Marker and section precede each passage; between them stand the days of a memory. The section is
-    left out if the passage begins with it or follows another passage of the same section. Text that
-    looks like a marker, in the place of a marker, gets backslashes before its brackets.
+    The citation marker, the days of a memory and the section precede each passage. The section is
+    left out if the passage begins with it or follows another passage of that section. If a text has
+    something like a marker where markers stand, its brackets get backslashes, so that it is not
+    taken for one.
     """
     blocks = list(_blocks(parts))
     if style.order is ContextOrder.SCORE:
@@ -136,7 +137,7 @@ def _marker(uri: str, number: int, citation: CitationStyle) -> str:
 
 
 def _escaped(text: str, style: Style) -> str:
-    """Return the text with backslashes before the brackets of texts that look like markers."""
+    """Return the text; brackets of parts that look like citation markers get backslashes."""
     pattern = _LIKE_MARKERS.get(style.citation)
     if pattern is None or "[" not in text:
         return text
@@ -150,7 +151,7 @@ def _escaped(text: str, style: Style) -> str:
 
 
 def _is_place_of_marker(text: str, at: int, separator: str) -> bool:
-    """Return True if only blanks are between `at` and the last line end or separator."""
+    """Return True if only blanks stand between the last line end or separator and index `at`."""
     for place in range(at, max(at - _MOST_BLANKS, -1), -1):
         before = text[place - 1 : place]
         if not before or before in _LINE_ENDS or text.endswith(separator, 0, place):
@@ -179,7 +180,7 @@ def _blocks(parts: Iterable[Part]) -> Iterator[_Block]:
 
 
 def _between(a: tuple[Segment, Part], b: tuple[Segment, Part]) -> str | None:
-    """Return the white space between two segments of a file; None if there is text."""
+    """Return the white space between two segments of a file; None if there is other text."""
     start, end = a[0].end, b[0].start
     if start == end:
         return ""

@@ -1,4 +1,4 @@
-"""The removal of repeated text: each piece is left with the parts that no better piece has."""
+"""The removal of repeated text: each piece keeps only the text that no better piece has."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Piece:
 
 
 class Segment(NamedTuple):
-    """Code points [start, end) of a content, and their text in the context or LEFT_OUT."""
+    """Code points [start, end) of a content, with their text or with LEFT_OUT in its place."""
 
     start: int
     end: int
@@ -67,7 +67,7 @@ The number tells the content of the file from a summary, and from a passage of u
 
 @dataclass(slots=True)
 class Part:
-    """A piece without the text that better pieces have; `segments` are in the order of the text."""
+    """A piece without the text that better pieces have; `segments` are in the order of the file."""
 
     piece: Piece
     rank: int
@@ -87,13 +87,13 @@ class Part:
 
     @property
     def is_placed(self) -> bool:
-        """True if the segments are of the content of the file, at known places."""
+        """True if the segments are parts of the file's content and their places are known."""
         return self.place[1] == _PLACED
 
     def lines(self, segment: Segment) -> tuple[int, int]:
-        """Return the first and the last line of a segment without white space around it.
+        """Return the first and the last line of a segment; white space at its ends does not count.
 
-        (0, 0) if its place in the content is unknown.
+        Return (0, 0) if its place in the content is unknown.
         """
         piece = self.piece
         text, start, line = piece.text, piece.start, piece.line
@@ -107,7 +107,7 @@ class Part:
         return first, last_line(first, own.strip())
 
     def shortened(self, kept: str, mark: str) -> Part:
-        """Return the part with only the beginning `kept` of its text, and the mark behind it."""
+        """Return the part with its text replaced by `kept`, its beginning, followed by `mark`."""
         left = len(kept)
         segments: list[Segment] = []
         for segment in self.segments:
@@ -122,7 +122,7 @@ class Part:
 
 @dataclass(slots=True)
 class Source:
-    """The context of some pieces: its first part and its summaries."""
+    """The context of some pieces: the first of its parts, its abstract and its overview."""
 
     first: Part
     abstract: str
@@ -130,11 +130,11 @@ class Source:
 
     @property
     def is_in_part(self) -> bool:
-        """True if its pieces are passages, not the whole content."""
+        """True if passages of the context were found, not the whole context."""
         return self.first.level == CONTENT and bool(self.first.piece.text.strip())
 
     def outline(self, text: str) -> None:
-        """Set the overview of a source without one."""
+        """Set the overview to a text, cut to MAX_OVERVIEW."""
         self.overview = _first_tokens(text.strip(), MAX_OVERVIEW)
 
     def summary(self, level: int) -> Part:
@@ -146,7 +146,7 @@ class Source:
 
 @dataclass(slots=True)
 class Parts:
-    """Iterates over the parts of pieces, best first and on demand."""
+    """Iterates over the deduplicated parts of pieces, best first; each is made on demand."""
 
     pieces: Sequence[Piece]
     sources: dict[str, Source] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class Parts:
         return part
 
     def _source(self, part: Part) -> Source:
-        """Return the source, its summaries without sentences of better pieces and summaries."""
+        """Return the source of a part; sentences shown before are removed from its summaries."""
         texts = []
         for text, limit in (
             (one_line(part.piece.abstract), MAX_ABSTRACT),
@@ -217,9 +217,13 @@ class Parts:
 def _segments(
     text: str, offset: int, start: int, end: int, again: Sequence[tuple[int, int]]
 ) -> Iterator[Segment]:
-    """Yield text[start:end] as segments, with LEFT_OUT for each range of `again` in it.
+    """Yield text[start:end] as segments, with LEFT_OUT for each repeated range.
 
-    Ranges with only space between them are one. `offset` is the place of the text.
+    Args:
+        text: the text.
+        offset: the index of the text in the content.
+        start, end: the range of the text to yield.
+        again: the repeated ranges; those with only white space between them are joined.
     """
     done, left_out = start, -1
     for a, b in again:
@@ -239,7 +243,10 @@ def _segments(
 
 
 def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
-    """Return text, start, level and place of the fullest text of a piece."""
+    """Return (text, start, level, place) of the fullest text of a piece.
+
+    The text or the content is preferred to the overview, and this to the abstract.
+    """
     if piece.text.strip():
         placed = piece.start >= 0 and piece.end - piece.start == len(piece.text)
         place = (piece.uri, _PLACED if placed else rank)
@@ -252,7 +259,7 @@ def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
 
 
 def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the parts of [start, end) outside of the ranges."""
+    """Return the ranges of [start, end) that are outside of the covered ranges."""
     left = []
     for a, b in sorted(covered):
         if b <= start:
@@ -270,7 +277,8 @@ def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[t
 def _long_sentences(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, key) of each sentence of at least MIN_REPEATED tokens.
 
-    The speaker and the marks of a turn are no part of its sentences, so that they stay.
+    The speaker and the ">" of a conversation's lines are no part of a sentence, so they are never
+    left out as repeated.
     """
     for begin, end in sentences(text):
         start = sign_end(text, begin)

@@ -1,9 +1,9 @@
 """Contexts for prompts: the best pieces as one cited text, within a budget of tokens.
 
-One list of steps decides which pieces are shown, and how fully. A step shows the abstract (L0) of
-one more source, or replaces it by the overview (L1) or a full passage (L2). The steps depend on the
-pieces and the tokenizer, never on the budget. A larger budget goes further down the same list. So
-it shows every source of a smaller budget at least as fully.
+One list of steps decides which pieces are shown, and at which level. A step shows the abstract (L0)
+of one more source, or replaces it by the overview (L1) or a full passage (L2). The steps depend on
+the pieces and the tokenizer, never on the budget. A larger budget goes further down the same list.
+So it shows every source of a smaller budget at least as fully.
 
 - The first steps show the abstracts of the LISTED best sources. Each further step shows another
   abstract while abstracts have less than LISTED_SHARE of the tokens, up to MOST_LISTED. Else it
@@ -54,7 +54,7 @@ OUTLINED = 5  # sources with overviews that are made of them, in the tokens that
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The settings of a context."""
+    """The settings of a text to build."""
 
     max_tokens: int  # for the context and the reserve
     reserve_tokens: int = 0  # of these to keep free, for the question and the answer
@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A piece that the context shows neither itself nor by a summary of its source.
+    """A piece of which the built text has neither the text nor a summary of its source.
 
     The reason is DUPLICATE (a better piece has the same text), EMPTY (no text), BUDGET (this or an
     earlier piece did not fit) or GONE (there is no such context or passage).
@@ -81,7 +81,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class BuiltContext:
-    """A built context and the fate of its pieces."""
+    """A built text, with the pieces that it cites and the pieces that were dropped."""
 
     text: str
     citations: tuple[Cited, ...]  # in the order of the text
@@ -95,9 +95,9 @@ class BuiltContext:
 
 
 class _Step(NamedTuple):
-    """A step: show a part, in place of the summary of its source if there is one.
+    """A step of the list: show a part, and remove the summary of its source if one is shown.
 
-    `tokens` estimates the growth of the text.
+    `tokens` estimates by how many tokens the text grows.
     """
 
     part: Part
@@ -107,7 +107,7 @@ class _Step(NamedTuple):
 
 @dataclass(slots=True)
 class _Shown:
-    """The parts that the first steps show."""
+    """The parts that are shown after a number of steps: full ones, and summaries by URI."""
 
     summaries: dict[str, Part]
     full: list[Part]
@@ -119,16 +119,17 @@ class _Shown:
 def build(
     pieces: Sequence[Piece], plan: Plan, outline_of: Callable[[str], str] = lambda _: ""
 ) -> BuiltContext:
-    """Build a context of the pieces, which may be in any order.
+    """Build a text of the pieces, which may be in any order.
 
     Args:
         pieces: the pieces.
         plan: the settings.
-        outline_of: returns the overview that is made of a source, by its URI; "" for none. It is
-            called for few sources, and only if there is room.
+        outline_of: returns an overview made of the file with a URI; "" for none. It is called for
+            few files, and only if tokens are left.
 
     Raises:
-        InvalidField: naming `max_tokens`, `reserve_tokens` or `tokenizer`.
+        InvalidField: `max_tokens`, `reserve_tokens` or `tokenizer` cannot be used; the error names
+            it.
     """
     budget = _budget(plan)
     tokenizer = open_tokenizer(plan.tokenizer)
@@ -169,7 +170,7 @@ def build(
 
 
 def _rank(piece: Piece) -> tuple[float | str, ...]:
-    """Return a sort key, best first; only pieces that are equal in all fields have equal keys."""
+    """Return a sort key, best first; only pieces with all fields equal have equal keys."""
     return (
         -piece.score,
         piece.uri,
@@ -196,7 +197,7 @@ def _budget(plan: Plan) -> int:
 
 
 class _Lazy:
-    """The elements of an iterator by number, made on demand."""
+    """The steps of an iterator by index; each step is made when it is first asked for."""
 
     def __init__(self, steps: Iterator[_Step]) -> None:
         self._steps = steps
@@ -225,10 +226,11 @@ def _after(steps: _Lazy, count: int) -> _Shown:
 
 
 def _fitting(steps: _Lazy, budget: int, tokens: Callable[[int], int]) -> int:
-    """Return how many steps fit; `tokens` counts the whole text after so many steps.
+    """Return how many steps fit into a budget of tokens; `tokens(n)` counts the text after n steps.
 
     The tokens of a text are not the sum of the tokens of its parts. So the sum is only the first
-    guess, and the search goes on one step at a time: a larger budget never means fewer steps.
+    guess, and the count is then changed by one step at a time. A larger budget never means fewer
+    steps.
     """
     count = total = 0
     while (step := steps.get(count)) and total + step.tokens <= budget:
@@ -242,7 +244,7 @@ def _fitting(steps: _Lazy, budget: int, tokens: Callable[[int], int]) -> int:
 
 
 class _Steps:
-    """The list of steps, made on demand."""
+    """Makes the list of steps, one by one."""
 
     def __init__(
         self,
@@ -265,12 +267,12 @@ class _Steps:
         self._without_overview: deque[str] = deque()
 
     def in_full(self) -> Iterator[_Step]:
-        """Yield the steps that show every part in full."""
+        """Yield steps that show every part in full, without summaries."""
         for part in self._remaining:
             yield _Step(part, True, self._cost(part))
 
     def by_level(self) -> Iterator[_Step]:
-        """Yield the steps that also show abstracts and overviews of sources."""
+        """Yield the steps of the module's rules: abstracts, overviews and full passages."""
         are_listed = False
         while True:
             if not are_listed and (self._wants_abstract() or not self._waiting):
@@ -289,7 +291,7 @@ class _Steps:
                 return
 
     def _outlines(self) -> Iterator[_Step]:
-        """Yield the steps that show made overviews of sources beside their full passages."""
+        """Yield steps that add made overviews of sources whose passages are all shown in full."""
         sources = self._parts.sources
         in_part = (
             uri
@@ -309,7 +311,10 @@ class _Steps:
         return listed < LISTED or (listed < MOST_LISTED and has_share)
 
     def _next_source(self) -> Part | None:
-        """Read parts up to the first one of a new source, and return that; None at the end."""
+        """Read parts until one of a new source comes, and return it; None at the end.
+
+        All parts that are read wait for the steps that show them in full.
+        """
         sources = self._parts.sources
         while len(sources) < self._sources and (part := next(self._remaining, None)):
             self._waiting.append(part)
@@ -318,7 +323,10 @@ class _Steps:
         return None
 
     def _list(self, best: Part) -> _Step:
-        """Return the first step of a source, whose best part is the last that waits."""
+        """Return the first step of a source, given its best part, which was just read.
+
+        The step shows the abstract, or the part itself if that is not longer.
+        """
         source = self._parts.sources[best.piece.uri]
         if len(best.text.strip()) <= len(source.abstract):
             return self._show(self._waiting.pop(), CONTENT)
@@ -336,7 +344,7 @@ class _Steps:
         return None
 
     def _show(self, part: Part, level: int) -> _Step:
-        """Return the step that shows a part in place of the summary of its source."""
+        """Return a step that shows a part, and update the tokens spent on each level."""
         uri = part.piece.uri
         old_level, old_tokens = self._summaries.pop(uri, (level, 0))
         tokens = self._cost(part)
@@ -359,7 +367,7 @@ class _Steps:
 
 
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:
-    """Show as much of the next passage in line as fits."""
+    """Show as much as fits of the next passage after the first `count` steps."""
     n = count
     while (step := steps.get(n)) and not (step.in_full or n == 0):
         n += 1
@@ -386,7 +394,7 @@ def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool])
 
 
 def _places(shown: _Shown) -> Iterator[tuple[str, int, int]]:
-    """Yield the places of contents whose text is shown; (0, 0) for other texts of a context."""
+    """Yield (URI, start, end) of the contents that are shown; (URI, 0, 0) for other texts."""
     for part in shown.parts():
         if part.is_placed:
             for segment in part.segments:

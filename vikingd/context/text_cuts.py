@@ -1,4 +1,4 @@
-"""Cuts of a text at sentences, lines of code, words or grapheme clusters."""
+"""The cut of a text after a sentence, a line of code, a word or a grapheme cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHARACTER = regex.compile(r"\X")
 
 
 class _Fence(NamedTuple):
-    """A fenced block: its start, the start of its code, its end, and the mark that closes it."""
+    """A fenced block of Markdown: its start, the start of its code, its end, its closing mark."""
 
     start: int
     code: int
@@ -35,7 +35,7 @@ class _Fence(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The fences of a text, the runs of prose lines outside of them, and the ends of code lines."""
+    """The parts of a text: fenced blocks, runs of prose lines, and the ends of code lines."""
 
     fences: list[_Fence]
     prose: list[tuple[int, int]]
@@ -43,7 +43,7 @@ class _Shape(NamedTuple):
 
 
 def _shape(text: str) -> _Shape:
-    """Return the shape of a text.
+    """Divide a text into fenced blocks, runs of prose lines and lines of code.
 
     A run of prose ends at a blank line, at code, and before an item or a heading.
     """
@@ -81,9 +81,9 @@ def _shape(text: str) -> _Shape:
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Yield code points [start, end) of each whole sentence of the prose, without outer space.
+    """Yield code points [start, end) of each whole sentence of prose, without space around it.
 
-    Fenced or indented code has no sentences. A text without final punctuation is no sentence.
+    Code has no sentences. A text that ends without punctuation is no whole sentence.
     """
     for start, end in _shape(text).prose:
         for stop in _sentence_ends(text, start, end):
@@ -96,12 +96,16 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
-    """Return the beginning of a text that fits, and the mark to append; two "" if nothing fits.
+    """Return (beginning, mark): the beginning of a text that fits, and a mark to append.
 
-    The beginning ends after a sentence, an item or a line of code, if at least a quarter of the
-    fitting text stays. Else it ends after a line, a word or a character. LEFT_OUT marks a break
-    within a sentence. A cut fence is closed by its mark. `fits` is called with a beginning and its
-    mark; a more generous `fits` never keeps less.
+    Both are "" if nothing fits. The beginning ends after a sentence, an item or a line of code, if
+    that keeps at least a quarter of the fitting text; else after a line, a word or a character. The
+    mark is LEFT_OUT after a break within a sentence, and closes a fenced block that was cut.
+
+    Args:
+        text: the text to cut.
+        fits: called with (beginning, mark); returns True if both fit. It must be monotonic: what is
+            shorter fits, too.
     """
     if fits(text, ""):
         return text, ""
@@ -113,7 +117,7 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
     ends = _good_ends(text, shape)
 
     def fence_at(end: int) -> _Fence | None:
-        """Return the fence around `end`."""
+        """Return the fenced block that contains index `end`."""
         i = bisect_left(shape.fences, end, key=lambda f: f.start) - 1
         return shape.fences[i] if i >= 0 and end < shape.fences[i].end else None
 
@@ -123,11 +127,11 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
         return text[:end].rstrip(), f"{mark}\n{fence.mark}" if fence else mark
 
     def last_that_fits(places: Sequence[int]) -> int:
-        """Return the index of the last place whose beginning fits; -1 without one."""
+        """Return the index in `places` of the last end whose beginning fits; -1 if none fits."""
         return bisect_left(places, True, key=lambda end: not fits(*beginning(end))) - 1
 
     def allowed(end: int) -> bool:
-        """Return False at the opening line of a fence, which would be closed at once."""
+        """Return False for an end in the opening line of a fenced block, which would be empty."""
         fence = fence_at(end)
         return fence is None or end > fence.code
 
@@ -152,7 +156,7 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
 
 
 def _good_ends(text: str, shape: _Shape) -> set[int]:
-    """Return the ends of sentences, items, paragraphs and code lines; in fences of lines only."""
+    """Return the ends of sentences, items and paragraphs, and within code the ends of lines."""
     fences = (at for fence in shape.fences for at in (fence.start, fence.end))
     bounds = [0, *fences, len(text)]
     outside = zip(bounds[::2], bounds[1::2], strict=True)

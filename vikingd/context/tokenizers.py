@@ -1,8 +1,7 @@
 """Tokenizers that count the tokens of a text.
 
-A request names one. The bundled tokenizers are opened at their first use. The tokenizers of the
-configuration are opened when the daemon starts. The name in a request never causes a file access or
-a download.
+A request names its tokenizer. Bundled tokenizers are opened at their first use, configured ones
+when the daemon starts. The name in a request never causes a file access or a download.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SHOWN = 64  # characters of an unknown name in an error
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """Counts tokens; safe to call from several threads."""
+    """Counts tokens; thread-safe."""
 
     name: str
     count: Callable[[str], int]  # special tokens in a text count as plain text
@@ -47,7 +46,7 @@ class Tokenizer:
 
 @dataclass(slots=True)
 class _Slot:
-    """A tokenizer of this process, and the lock for opening it."""
+    """A tokenizer of this process, opened or not, and the lock for opening it."""
 
     opened: Tokenizer | None = None
     lock: Lock = field(default_factory=Lock)
@@ -58,10 +57,10 @@ _slots = {name: _Slot() for name in (*BUNDLED, APPROXIMATE)}
 
 
 def known(name: str) -> str:
-    """Return the name of a tokenizer, DEFAULT for "".
+    """Return `name` if there is such a tokenizer; DEFAULT for "".
 
     Raises:
-        InvalidField: `tokenizer` is none of the names.
+        InvalidField: there is none with this name; names the field `tokenizer`.
     """
     if (name or DEFAULT) not in _slots:
         shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
@@ -74,12 +73,13 @@ def known(name: str) -> str:
 
 
 def open_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer of a name; the first use of a bundled one reads its vocabulary.
+    """Return the tokenizer with a name; the first use of a bundled one reads its vocabulary.
 
     Opening one tokenizer does not block the use of another.
 
     Raises:
-        InvalidField: `tokenizer` is none of the names, or its package is not installed.
+        InvalidField: there is none with this name, or its package is not installed; names the field
+            `tokenizer`.
     """
     slot = _slots[known(name)]
     if slot.opened is None:
@@ -90,16 +90,19 @@ def open_tokenizer(name: str) -> Tokenizer:
 
 
 def load() -> None:
-    """Import the package of the bundled tokenizers, if there is one, so that no thread has to."""
+    """Import the package of the bundled tokenizers if it is installed.
+
+    Called before threads start, so that no thread imports it.
+    """
     if DEFAULT != APPROXIMATE:
         import_module("quicktok")
 
 
 def check_configured(table: Mapping[str, str]) -> None:
-    """Check the form of the tokenizers that a configuration names; no file is touched.
+    """Check the form of the tokenizers in a configuration, without access to files.
 
     Raises:
-        ValueError: the message names the entry.
+        ValueError: an entry has a wrong form; the message names it.
     """
     for name, source in table.items():
         if not _NAME.fullmatch(name):
@@ -114,13 +117,13 @@ def check_configured(table: Mapping[str, str]) -> None:
 
 
 def configure(table: Mapping[str, str]) -> None:
-    """Open the tokenizers that a configuration names, for the whole process.
+    """Open the tokenizers in a configuration for the whole process.
 
-    `table` has "hf:PATH" of a tokenizer.json or "tiktoken:ENCODING" for each name. tiktoken may
-    download its vocabulary.
+    `table` maps names to "hf:PATH" of a tokenizer.json or to "tiktoken:ENCODING", whose vocabulary
+    tiktoken may download.
 
     Raises:
-        ValueError: one has a wrong form or cannot be opened; the message names the entry.
+        ValueError: an entry has a wrong form or cannot be opened; the message names it.
     """
     check_configured(table)
     for name, source in table.items():
@@ -144,7 +147,11 @@ def _open(name: str) -> Tokenizer:
 
 
 def _imported(module: str, package: str) -> ModuleType:
-    """Return a module; raises ValueError if its package is not installed."""
+    """Import a module and return it.
+
+    Raises:
+        ValueError: its package is not installed.
+    """
     try:
         return import_module(module)
     except ImportError:

@@ -1,1 +1,1 @@
-"""The daemon: command line, configuration, start, warm-up, stop."""
+"""The daemon: its command line, its start, warm-up and stop."""

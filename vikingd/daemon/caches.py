@@ -1,7 +1,7 @@
-"""The caches of a daemon, filled before its first start: `python3 -m vikingd.daemon.caches`.
+"""A command that fills the caches of a daemon: `python3 -m vikingd.daemon.caches`.
 
-An image of a container has them: the compiled kernels, and the weights of the embedder for
-processors with VNNI and without.
+They are the compiled kernels, and the weights of the embedder for processors with and without VNNI.
+The build of a container image runs it, so that the first start is quick.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def main() -> None:
     """Fill the caches.
 
     Raises:
-        SystemExit: the kernels can't be kept; the output names the reason.
-        OSError: the weights can't be kept.
+        SystemExit: the kernels can't be written; the output names the reason.
+        OSError: the weights can't be written.
     """
     compile_kernels(print)
     if not is_compiled():

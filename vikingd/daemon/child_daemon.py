@@ -1,4 +1,4 @@
-"""The daemon as a child: it ends when the process at the other end of its stdin ends."""
+"""A daemon that runs as a child process: it ends when its parent closes the pipe to its stdin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group of commands whose errors of usage are in plain words."""
+"""A group of typer commands that explains wrong options in plain words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vikingd.domain.value_faults import shown, wanted
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands that tells of wrong values without the words of libraries."""
+    """A group of commands whose errors for wrong values do not use the words of pydantic."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options before the command."""
+        """Parse the options that stand before the command."""
         with _in_plain_words():
             return super().parse_args(ctx, args)
 
@@ -28,7 +28,10 @@ class PlainGroup(TyperGroup):
 
 @contextmanager
 def _in_plain_words() -> Iterator[None]:
-    """Reword the error of a value that pydantic refuses, as newer versions of typer tell it."""
+    """Reword an error within the block for an option value that pydantic refused.
+
+    Newer versions of typer validate values by pydantic.
+    """
     try:
         yield
     except typer.BadParameter as error:

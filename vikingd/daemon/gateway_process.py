@@ -31,12 +31,12 @@ _log = structlog.stdlib.get_logger("vikingd")
 
 
 def missing_package() -> str:
-    """Return the name of a package that the gateway lacks; "" if it lacks none."""
+    """Return the name of a package that the gateway needs and that is not installed; else ""."""
     return next((name for name in _PACKAGES if importlib.util.find_spec(name) is None), "")
 
 
 def way_to_the_page() -> str:
-    """Return how a daemon without a gateway gets the browser page, as one line."""
+    """Return one line that tells how to get the browser page from a daemon without a gateway."""
     start = "start with --gateway 127.0.0.1:7717"
     return f"{install_command('gateway')}, then {start}" if missing_package() else start
 
@@ -44,7 +44,7 @@ def way_to_the_page() -> str:
 class GatewayProcess:
     """The gateway in a child process, which is started again if it dies.
 
-    The daemon holds the listening socket: connections wait while there is no child. The child ends
+    The daemon holds the listening socket, so connections wait while no child runs. The child ends
     with the daemon.
 
     Raises:
@@ -67,10 +67,10 @@ class GatewayProcess:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, bound: list[Address]) -> None:
-        """Start the child, which calls the daemon at the first address without TLS.
+        """Start the child. It calls the daemon at the first of its addresses without TLS.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: all addresses of the daemon use TLS.
         """
         gateway = self._settings.gateway
         daemon = gateway.daemon or str(http_address.plain(bound))
@@ -79,7 +79,7 @@ class GatewayProcess:
         self._task = asyncio.create_task(self._run(settings))
 
     async def stop(self) -> None:
-        """End the child, and let running requests finish."""
+        """End the child after the requests that it is answering."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -89,12 +89,12 @@ class GatewayProcess:
             await asyncio.to_thread(_reap, self._process)
 
     async def _run(self, settings: Settings) -> None:
-        """Start the child again and again."""
+        """Start the child, and start it again each time it has ended."""
         pause = _FIRST_PAUSE
         while True:
             began = time.monotonic()
             try:
-                process = await self._lived(settings)
+                process = await self._run_child(settings)
                 await asyncio.to_thread(_reap, process)
                 how = f"exit code {process.exitcode}"
             except OSError as error:  # for example, no process can be started
@@ -106,8 +106,8 @@ class GatewayProcess:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _lived(self, settings: Settings) -> SpawnProcess:
-        """Start a child; return it when it has closed its end of the pipe."""
+    async def _run_child(self, settings: Settings) -> SpawnProcess:
+        """Start a child, wait until it ends and so closes the pipe, and return it."""
         context = get_context("spawn")
         reads, writes = context.Pipe(duplex=False)
         arguments = (writes, settings, self._listener, os.getpid())
@@ -140,7 +140,7 @@ def _reap(process: SpawnProcess) -> None:
 
 
 def _serve(started: Connection, settings: Settings, listener: socket.socket, parent: int) -> None:
-    """Serve in the child."""
+    """Run the gateway; this is the main function of the child."""
     for number in (signal.SIGINT, signal.SIGHUP):  # the daemon handles them
         signal.signal(number, signal.SIG_IGN)
     end_with_parent(signal.SIGKILL, parent)

@@ -1,4 +1,4 @@
-"""The certificate of a daemon, for gRPC."""
+"""The TLS certificate of a daemon for gRPC, which may be renewed while the daemon runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from vikingd.system.certificates import CertificateFiles
 
 
 class GrpcCertificates(CertificateFiles[grpc.ServerCertificateConfiguration]):
-    """The certificate as gRPC takes it; open connections keep theirs."""
+    """The certificate in gRPC's form. After a renewal, open connections keep the old one."""
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return the credentials of one address; each address needs its own."""
+        """Return the credentials for one address; each address needs credentials of its own."""
         given = self.current()
 
         def changed() -> grpc.ServerCertificateConfiguration | None:

@@ -1,4 +1,4 @@
-"""The health service, and the states that it shows."""
+"""The gRPC health service, and the states that it reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = structlog.stdlib.get_logger("vikingd")
 
 
 class Health:
-    """Keeps the health service up to date, and logs each change."""
+    """Updates the states of the health service, and logs each change."""
 
     def __init__(self, engine: Engine) -> None:
         self.servicer = health.aio.HealthServicer()
@@ -33,7 +33,7 @@ class Health:
         self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
 
     async def refresh(self) -> None:
-        """Set each service to serving or not, by the failures of the engine and its embedder."""
+        """Set the state of each service by the failures of the engine and its embedder."""
         faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedding.failure()}
         for name, fault in faults.items():
             if fault != self._known[name]:
@@ -50,11 +50,11 @@ class Health:
 
     @property
     def is_serving(self) -> bool:
-        """True unless the last look found that the engine must not serve."""
+        """True unless the last `refresh` found that the engine must not answer calls."""
         return self._known[""] is None
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Refresh the states until cancelled; set `stop` when the engine is lost."""
+        """Refresh the states repeatedly until cancelled; set `stop` if the engine is lost."""
         while True:
             await asyncio.sleep(_INTERVAL)
             try:

@@ -1,4 +1,4 @@
-"""The stop of a daemon that nobody uses."""
+"""The stop of a daemon that nobody uses or nobody can reach."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _log = structlog.stdlib.get_logger("vikingd")
 
 
 class IdleStop:
-    """A watch that stops the daemon when no call came for some time and no work is left.
+    """Stops the daemon when no call came for some time and no work is left.
 
-    From then on no call begins. One that arrives just then gets Stopping, and its client may repeat
-    it. A new client finds no unix socket.
+    When it stops, new calls are refused: one that arrives just then gets Stopping, and its client
+    may repeat it. The unix socket is removed, so new clients do not find it.
 
-    It also stops a daemon that nobody can reach: the unix sockets are its only addresses, and their
-    files are gone. The system removes the runtime directory of a user after the last logout. The
-    next daemon of the user then finds the store free.
+    It also stops a daemon that nobody can reach any more, because all its addresses are unix
+    sockets and their files are gone. This happens when the system removes a user's runtime
+    directory at the last logout. The user's next daemon can then open the store.
 
     Args:
         seconds: the time without a call.
@@ -42,7 +42,7 @@ class IdleStop:
         self._tenants = tenants
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Set `stop` when it is time; until cancelled."""
+        """Check repeatedly until cancelled; set `stop` when the daemon must stop."""
         while True:
             await asyncio.sleep(min(_LOOK, self._seconds / 4))
             idle = self._boundary.idle_seconds()

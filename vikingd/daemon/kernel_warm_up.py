@@ -1,4 +1,4 @@
-"""The warm-up: every kernel is compiled or loaded from its cache before the first query."""
+"""The warm-up: all kernels are compiled, or loaded from the cache, before the first query."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in
 
 
 def compile_kernels(progress: Callable[[str], None]) -> None:
-    """Compile every kernel in processes of their own, unless the cache has all of them.
+    """Compile the kernels in child processes, unless the cache has all of them.
 
-    numba compiles on one core and holds the GIL. Other processes compile, and this one loads. If
-    the cache can't be written, this process compiles all kernels itself.
+    numba compiles on one core and holds the GIL, so several processes compile, and this one loads
+    the results from the cache. If the cache can't be written, this process compiles all kernels
+    itself.
     """
     _jit.keep_cache()
     if _jit.is_compiled():
@@ -69,7 +70,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
 
 
 def _compile_beside(progress: Callable[[str], None]) -> bool:
-    """Compile each group in its own process; return whether the cache has all kernels."""
+    """Compile each group of kernels in a child process; return True if the cache has them all."""
     began = time.monotonic()
     # They end with this process.
     running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in BESIDE]
@@ -90,7 +91,7 @@ def _compile_beside(progress: Callable[[str], None]) -> bool:
 
 
 def compile_find() -> None:
-    """Compile the kernels of a find, which takes as long as all others together."""
+    """Compile the kernels of a find. This takes as long as all other kernels together."""
     with _child(), _index() as index:
         _scan()
         _find(index.snapshot)
@@ -106,7 +107,7 @@ def compile_others() -> None:
 
 @contextmanager
 def _child() -> Iterator[None]:
-    """Run as a child: end with the parent, and leave no directory behind.
+    """Set up a process that compiles: it ends with its parent and removes its temporary files.
 
     Raises:
         SystemExit: the parent ended, or the cache can't be written.
@@ -124,21 +125,21 @@ def _child() -> Iterator[None]:
 def load_find() -> None:
     """Load the kernels of a find from the cache, without those of retrievals and writes.
 
-    The main thread calls this before it starts any: numba imports modules with its first kernels,
-    and a thread that meets a module which another one is importing may see a part of it.
+    The main thread calls this before it starts other threads: numba imports modules with its first
+    kernels, and a thread may see a half-imported module of another thread.
     """
     _scan()
     _find(_new_index(Path(os.devnull)).snapshot)  # nothing is written
 
 
 def load_modules() -> None:
-    """Import what threads would import later; the main thread calls this before it starts any."""
+    """Import modules that threads need later; called before any thread is started."""
     for room in (markdown, frontmatter, tokenizers):
         room.load()
 
 
 def take_through(*, searching: bool = True) -> None:
-    """Take a small tree through all operations: writes, finds, compaction."""
+    """Load all kernels by writes, compactions and, if `searching`, finds on a small tree."""
     with _index() as index:
         # The commits and compactions reach both branches of the kernels: rows in the base and in
         # the tail, late vectors, rows that are gone.
@@ -153,7 +154,7 @@ def take_through(*, searching: bool = True) -> None:
 
 @contextmanager
 def _index() -> Iterator[Index]:
-    """Open an empty index, and remove it afterwards."""
+    """Open an empty index in a temporary directory, and remove it after the block."""
     with scratch("warm") as path:
         index = _new_index(path)
         yield index
@@ -196,7 +197,7 @@ def _case(
     arrays.Terms,
     arrays.Scratch,
 ]:
-    """Return the arguments of the kernels of a find."""
+    """Return arguments for the kernels of a find, for a small query."""
     scope, centroids, _ = snapshot.scope(0)
     raw = arrays.RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids)
     words = query_terms("word number café")  # with the patterns of all scripts
@@ -206,20 +207,20 @@ def _case(
 
 
 def _scan() -> None:
-    """Compile the kernel that scans requests, by scanning a tiny request."""
+    """Compile the kernel that checks the bytes of requests, by a tiny request."""
     path = np.zeros((2, wire.MAX_DEPTH + 1), np.int32)
     table, budgets = np.full((1, 1, wire.COLUMNS), wire.NONE, np.int64), np.ones(2, np.int64)
     wire.scan(np.frombuffer(b"\x08\0", np.uint8), table, budgets, path)
 
 
 def _search(snapshot: Snapshot) -> None:
-    """Run one find and one retrieval over the whole tree."""
+    """Run a find and a retrieval over the whole small tree."""
     _find(snapshot)
     _retrieve(snapshot)
 
 
 def _find(snapshot: Snapshot) -> None:
-    """Run the find by each method, and the small kernels that Python calls for it."""
+    """Run a find by each method, and the small kernels that Python code calls for it."""
     tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, 1, 1, 1, 8)

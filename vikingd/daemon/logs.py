@@ -1,4 +1,4 @@
-"""The logs: key=value lines on stderr, with long values cut and strange characters escaped."""
+"""The logs: key=value lines on stderr, with long values cut and unprintable ones escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_TRACEBACK = 8192
 def _bound(
     _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Cut long values and escape them, so that callers can neither fill nor forge the log."""
+    """Cut and escape the values of a log entry, so that no caller can fill or forge the log."""
     for key, value in event.items():
         if key.startswith("_"):  # structlog's own
             continue
@@ -38,7 +38,7 @@ def _escaped(character: str) -> str:
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Return False for a reply to a caller that is gone, which grpc logs as an error."""
+    """Return False for grpc's error about a caller that has disconnected before the reply."""
     error = record.exc_info[1] if record.exc_info else None
     return type(error).__name__ != "ExecuteBatchError"
 

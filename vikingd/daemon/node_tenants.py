@@ -1,4 +1,4 @@
-"""The tenants of a node: they are in the database, and each has an index below DATA/tenants."""
+"""The tenants of a node: their data are in the shared database, their indexes in DATA/tenants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NodeTenants:
-    """The tenants that all nodes share; see `TenantDirectories` for those of a single daemon.
+    """The tenants of a shared database; `TenantDirectories` has those of a single daemon.
 
     Args:
         data: the directory of this node.
@@ -40,8 +40,8 @@ class NodeTenants:
         """Return the directory of a tenant's index, which may not exist yet.
 
         Raises:
-            NotFound: there is no such tenant.
-            InvalidField: the name is not possible.
+            NotFound: there is no tenant with this name.
+            InvalidField: the name is not valid.
         """
         check_tenant_name(name)
         if not self._tenants.has(name):
@@ -52,8 +52,8 @@ class NodeTenants:
         """Make a new tenant.
 
         Raises:
-            AlreadyExists: there is such a tenant.
-            InvalidField: the name is not possible.
+            AlreadyExists: there is a tenant with this name.
+            InvalidField: the name is not valid.
         """
         check_tenant_name(name)
         if not self._tenants.make(name):
@@ -62,7 +62,7 @@ class NodeTenants:
     def delete(self, name: str) -> tuple[int, int]:
         """Delete a tenant; return the numbers of its contexts and bytes.
 
-        Other nodes close it within a second, and remove their index.
+        Other nodes close the tenant within a second, and remove their indexes of it.
 
         Raises:
             NotFound: there is no such tenant.
@@ -72,11 +72,11 @@ class NodeTenants:
         return deleted
 
     def interrupted(self) -> list[str]:
-        """Return the tenants whose deletion a kill has interrupted."""
+        """Return the tenants whose deletion did not end because a process was killed."""
         return self._tenants.without_store()
 
     def remove_leftovers(self) -> None:
-        """Remove the indexes of tenants that were deleted."""
+        """Remove this node's indexes of tenants that were deleted."""
         found = list(self._root.iterdir()) if self._root.is_dir() else []
         known = set(self.names())  # read later: a node makes the tenant before its directory
         for path in found:

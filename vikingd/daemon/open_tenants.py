@@ -1,4 +1,4 @@
-"""The tenants: many stores in one process, opened at their first call and closed when idle."""
+"""The open tenants of a process: their stores open at the first call and close when idle."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _collect() -> None:
 
 
 class Collector:
-    """Takes the handlers of services in place of a server.
+    """Collects handlers of services; it has the methods of a gRPC server that register them.
 
     Attributes:
         handlers: all handlers by the path of the method.
@@ -60,16 +60,16 @@ class Collector:
         self._services: list[tuple[str, Mapping[str, Any]]] = []
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Take the handlers of a service."""
+        """Keep the generic handler of a service for `add_to`."""
         self._generic.append(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Take the handlers of a service by the name of the method."""
+        """Add the handlers of a service; `handlers` has them by the name of the method."""
         self._services.append((service, handlers))
         self.handlers |= {f"/{service}/{name}": one for name, one in handlers.items()}
 
     def add_to(self, server: Any) -> None:
-        """Register all handlers at a server."""
+        """Register all collected handlers at a gRPC server."""
         for generic in self._generic:
             server.add_generic_rpc_handlers(generic)
         for service, handlers in self._services:
@@ -78,7 +78,7 @@ class Collector:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """An open store with its services."""
+    """A tenant's open store with its services."""
 
     name: str
     engine: Engine
@@ -87,7 +87,7 @@ class Tenant:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A tenant that is open, or opens."""
+    """A tenant that is open or being opened, with its calls in flight."""
 
     name: str
     opening: asyncio.Task[None] = field(init=False)
@@ -102,14 +102,14 @@ class _Place:
 
     @property
     def has_work(self) -> bool:
-        """True while models work on its texts in the background."""
+        """True while models work on the tenant's texts in the background."""
         return self.tenant is not None and self.tenant.engine.has_work
 
 
 class Use:
-    """A call to a tenant: `async with` opens the tenant and holds it open.
+    """An async context manager that opens a tenant for a call, and keeps it open meanwhile.
 
-    Each call passes it; a generator as context would take three times as long.
+    Every call uses one, and a generator-based context manager would take three times as long.
     """
 
     __slots__ = ("_name", "_place", "_tenants")
@@ -139,16 +139,16 @@ class Use:
 
 
 class Tenants:
-    """All tenants of a data directory; for the event loop.
+    """All tenants of a data directory; all methods are for the event loop.
 
-    The default tenant is always open. Of the others at most `most_open` are: the least recently
-    used one without a call in flight is closed for the next. One whose texts the embedder is
-    working on goes last. If all have calls, a call waits.
+    The default tenant is always open. Of the others at most `most_open` are open. To open one more,
+    the least recently used one without calls is closed, one with background work only if there is
+    no other. If all have calls, the new call waits.
 
     Args:
         default: the engine of the default tenant.
-        handlers: those of the default tenant.
-        shared: the parts that all engines share.
+        handlers: the handlers of the default tenant.
+        shared: the parts that the engines of all tenants share.
         serve: makes the services of an engine and returns their handlers.
         embedding_limit: returns the texts that a tenant may embed in a day, on any thread.
     """
@@ -184,13 +184,13 @@ class Tenants:
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Remove what an interrupted deletion left, and begin to close idle tenants."""
+        """Finish interrupted deletions, and begin to close idle tenants from time to time."""
         if not self.default.engine.settings.reader:
             await self._run(self._remove_leftovers)
         self._watch = asyncio.create_task(self._look_after())
 
     async def stop(self) -> None:
-        """Close all tenants but the default one, after the calls in flight."""
+        """Close all tenants except the default one, after their calls in flight."""
         self._is_stopping = True
         if self._watch is not None:
             self._watch.cancel()
@@ -205,13 +205,13 @@ class Tenants:
         self._pool.shutdown(wait=False)
 
     def use(self, name: str) -> Use:
-        """Return a context that holds a tenant open for a call.
+        """Return a context manager that keeps a tenant open during a call.
 
         Entering it raises:
-            NotFound: there is no such tenant.
-            InvalidField: the name is not possible.
+            NotFound: there is no tenant with this name.
+            InvalidField: the name is not valid.
             StoreDamaged, StoreMismatch, StoreFailed: its store cannot be opened.
-            Overloaded: very many tenants wait until others are closed.
+            Overloaded: too many calls wait until a tenant can be opened.
             Stopping: the daemon stops.
         """
         return Use(self, name)
@@ -219,31 +219,31 @@ class Tenants:
     # What there is
 
     def names(self) -> list[str]:
-        """Return the names of all tenants, the default one first. It waits for the disk."""
+        """Return the names of all tenants, the default one first; reads the disk."""
         return [DEFAULT_TENANT, *(n for n in self._directories.names() if n != DEFAULT_TENANT)]
 
     def interrupted(self) -> list[str]:
-        """Return the tenants whose deletion a kill has interrupted; `start` ends it."""
+        """Return the tenants whose deletion a killed process did not finish; `start` does."""
         return self._directories.interrupted()
 
     def exists(self, name: str) -> bool:
-        """Return whether there is such a tenant. It waits for the disk."""
+        """Return True if there is a tenant with this name; reads the disk."""
         with suppress(errors.NotFound, errors.InvalidField, errors.StoreMismatch):
             return name == DEFAULT_TENANT or bool(self._directories.find(name))
         return False
 
     def is_open(self, name: str) -> bool:
-        """Return whether the store of a tenant is open."""
+        """Return True if the tenant's store is open."""
         place = self._places.get(name)
         return name == DEFAULT_TENANT or (place is not None and place.tenant is not None)
 
     @property
     def has_work(self) -> bool:
-        """True while models work on texts of an open tenant in the background."""
+        """True while models work in the background on texts of an open tenant."""
         return self.default.engine.has_work or any(p.has_work for p in self._places.values())
 
     async def stats(self, name: str) -> EngineStats:
-        """Return the figures of a tenant, which is opened for it; raises as `use`."""
+        """Open a tenant and return its statistics; errors as in `use`."""
         async with self.use(name) as tenant:
             return await self._run(tenant.engine.stats)
 
@@ -251,8 +251,8 @@ class Tenants:
         """Create an empty tenant.
 
         Raises:
-            AlreadyExists: there is such a tenant.
-            InvalidField: the name is not possible.
+            AlreadyExists: there is a tenant with this name.
+            InvalidField: the name is not valid.
             ReadOnly: this process is a reader.
         """
         self.default.engine.check_writable()
@@ -269,11 +269,11 @@ class Tenants:
     async def delete(self, name: str) -> tuple[int, int]:
         """Delete a tenant with all its files; return the numbers of its contexts and bytes.
 
-        New calls find no tenant at once; those in flight have five seconds to end.
+        New calls get NotFound at once. Calls in flight have five seconds to end.
 
         Raises:
             NotFound: there is no such tenant.
-            InvalidField: the name is not possible, or that of the default tenant.
+            InvalidField: the name is not valid, or is that of the default tenant.
             Overloaded: calls are still in flight. Nothing was deleted.
             ReadOnly: this process is a reader.
         """
@@ -308,7 +308,7 @@ class Tenants:
     # Opening and closing
 
     def _enter(self, name: str) -> _Place:
-        """Count a call to a tenant, and begin to open the tenant if it is closed."""
+        """Count a call to a tenant and return its place; open the tenant if it is closed."""
         place = self._places.get(name)
         if place is not None and place.tenant is not None and place.tenant.engine.is_lost:
             self._retire(place)
@@ -384,7 +384,7 @@ class Tenants:
         return engine
 
     def _close_ahead(self) -> None:
-        """Close idle tenants, so that the next opening need not wait for a place."""
+        """Close idle tenants until some places are free, so that the next opening need not wait."""
         most = self._settings.most_open - self._settings.most_open // _SPARE
         while self._count - len(self._closing) > most:
             victim = self._victim()
@@ -393,12 +393,12 @@ class Tenants:
             self._retire(victim)
 
     def _victim(self) -> _Place | None:
-        """Return the tenant to close for another one; None if all have calls."""
+        """Return the tenant to close so that another can open; None if all have calls in flight."""
         idle = [place for place in self._places.values() if place.is_idle]
         return next((place for place in idle if not place.has_work), idle[0] if idle else None)
 
     def _retire(self, place: _Place) -> asyncio.Task[None]:
-        """Begin to close a tenant; the next call to it waits for the end and opens it again."""
+        """Start to close a tenant; a new call to it waits for that and opens it again."""
         del self._places[place.name]
         task = self._closing[place.name] = asyncio.create_task(self._close(place))
         return task
@@ -429,26 +429,28 @@ class Tenants:
                 await self._run(_collect)
 
     async def _wait(self) -> None:
-        """Wait until a call or a closing ends."""
+        """Wait until a call ends or a tenant is closed."""
         self._freed.clear()
         await self._freed.wait()
 
     async def _look_after(self) -> None:
-        """Close tenants that are idle or lost, and log their faults."""
+        """Repeatedly close tenants that are idle or whose engine is lost, and log faults."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(_LOOK, self._settings.idle_seconds / 4))
             try:
                 open_now = [place for place in self._places.values() if place.tenant is not None]
-                await self._run(self._tell_faults, open_now)
+                await self._run(self._log_faults, open_now)
                 for place in open_now:
-                    if self._places.get(place.name) is place and self._is_over(place, loop.time()):
+                    if self._places.get(place.name) is place and self._must_close(
+                        place, loop.time()
+                    ):
                         self._retire(place)
             except Exception:
                 _log.exception("the look at the tenants failed")
 
-    def _is_over(self, place: _Place, now: float) -> bool:
-        """Return whether an open tenant is to be closed."""
+    def _must_close(self, place: _Place, now: float) -> bool:
+        """Return True if an open tenant is to be closed: its engine is lost, or it is idle."""
         assert place.tenant is not None
         if place.tenant.engine.is_lost:
             return True
@@ -457,8 +459,8 @@ class Tenants:
         return idle > seconds and (not place.has_work or idle > _HOLD * seconds)
 
     @staticmethod
-    def _tell_faults(places: list[_Place]) -> None:
-        """Log each change of a fault; files of an index may have been truncated."""
+    def _log_faults(places: list[_Place]) -> None:
+        """Log each tenant whose fault has changed, such as after damage to a file of its index."""
         for place in places:
             if (tenant := place.tenant) is None:
                 continue
@@ -475,5 +477,5 @@ class Tenants:
             _log.warning("a deleted tenant was not removed", reason=str(error))
 
     async def _run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece that waits for the disk on a thread."""
+        """Run a function that waits for the disk on a thread; return its result."""
         return await asyncio.wrap_future(self._pool.submit(function, *args, **kwargs))

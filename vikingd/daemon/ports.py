@@ -1,4 +1,4 @@
-"""The addresses of a store: its writer and its readers may share a port, and nobody else."""
+"""The addresses of a daemon; only the writer and the readers of one store may share a port."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PROBE = 1.0  # seconds
 
 
 def check_address(address: Address, store: Path) -> None:
-    """Refuse an address that another program has taken.
+    """Raise OSError if another program uses an address.
 
-    Listeners of the same store may share a port. SO_REUSEPORT lets all processes of one user share
-    it, and spreads connections over them. So each listener holds a lock, which tells the listeners
-    of one store from others.
+    Listeners of the same store may share a port. SO_REUSEPORT alone lets all processes of one user
+    share it, and spreads connections over them. So each listener also locks a file of its store,
+    which tells the listeners of this store from others.
 
     Raises:
-        OSError: the address is taken, or others could replace the unix socket.
+        OSError: the address is taken, or other users could replace the unix socket.
     """
     if address.path:
         _check_socket(Path(address.path))
@@ -53,16 +53,16 @@ def bind(
     """Listen on an address; return it with the port that was taken.
 
     Args:
-        server: it has not started yet.
+        server: a server that has not started yet.
         address: where to listen.
-        store: directory of the store.
-        certificates: of the addresses with TLS.
+        store: the directory of the store.
+        certificates: the certificates for addresses with TLS.
 
     Raises:
         OSError: the address is taken.
     """
     if address.port:
-        _hold(store, address.port)
+        _lock_port(store, address.port)
     try:
         if address.tls:
             assert certificates is not None
@@ -75,15 +75,15 @@ def bind(
         Path(address.path).chmod(0o600)
         return address
     if not address.port:
-        _hold(store, taken)
+        _lock_port(store, taken)
     return Address(address.host, taken, tls=address.tls)
 
 
 def _check_socket(path: Path) -> None:
-    """Make the directory of a unix socket, and refuse the socket of a living daemon.
+    """Create the directory of a unix socket; raise OSError if a daemon listens at the socket.
 
-    The modes of directory and socket are all that keeps other users away: a unix socket does not
-    tell gRPC who connects.
+    Only the modes of directory and socket keep other users away, because gRPC does not learn from a
+    unix socket who connects.
     """
     cannot = f"cannot listen on unix:{path}"
     try:
@@ -112,10 +112,11 @@ def _check_socket(path: Path) -> None:
             raise OSError(f"{cannot}: another daemon listens there")
 
 
-def _hold(store: Path, port: int) -> None:
-    """Lock the port's byte until this process ends.
+def _lock_port(store: Path, port: int) -> None:
+    """Lock the byte of a file whose offset is the port, until this process ends.
 
-    The file stays open: POSIX drops all locks of a process with the first descriptor it closes.
+    The file must stay open: POSIX drops all locks of a process when it closes any descriptor of the
+    file.
     """
     locks = descriptor_of(store / _LOCKS, os.O_RDWR | os.O_CREAT)
     platform.lock_byte(locks, port, shared=True)

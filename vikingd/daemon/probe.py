@@ -1,8 +1,8 @@
 """A health check for containers: `python3 -m vikingd.daemon.probe [ADDRESS]`.
 
 ADDRESS is the address of a daemon without TLS (HOST:PORT or unix:PATH), or the URL of a gateway.
-The default is $VIKINGCTL_ADDRESS. The exit code is 0 if the daemon or the gateway serves, else 1.
-The check needs no key.
+The default is $VIKINGCTL_ADDRESS. The exit code is 0 if the daemon or the gateway answers calls,
+else 1. The check needs no key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SECONDS = 3.0
 
 
 def fault(address: str) -> str:
-    """Return why the daemon or gateway at an address does not serve, or "" if it does."""
+    """Return the reason why the daemon or gateway at an address does not serve; "" if it does."""
     return _fault_of_gateway(address) if "://" in address else _fault_of_daemon(address)
 
 

@@ -299,7 +299,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
 
 
 async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
-    """Stop the server after the calls in flight, and without a wait for streams nobody reads."""
+    """Stop the server after the calls in flight; do not wait for streams that nobody reads."""
     stopping = asyncio.create_task(server.stop(_GRACE))
     if await boundary.end_streams():
         await server.stop(None)
@@ -307,7 +307,7 @@ async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
 
 
 def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[str, int], ...]:
-    """Return gRPC's options for requests of `message_bytes` and so many connections."""
+    """Return gRPC's server options for the largest request and the number of connections."""
     return (
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", -1),
@@ -330,7 +330,7 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
 
 
 def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Engine) -> Collector:
-    """Return the handlers of the services of a tenant's engine."""
+    """Return the handlers of all services for the engine of one tenant."""
     settings, metrics, collector = parts.settings, parts.metrics, Collector()
     server = cast("grpc.aio.Server", collector)
     extractor = Extractor(parts.models.planner.model)
@@ -356,7 +356,7 @@ def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Eng
 
 
 def _open_keys(settings: Settings, shared: Shared, accept_older: bool) -> KeyStore:
-    """Return the keys of this data directory, or those of all nodes."""
+    """Return the keys of this data directory, or those that all nodes share."""
     if shared.database is None:
         return KeyStore(settings.path, accept_older=accept_older)
     from vikingd.access.shared_keys import SharedKeys
@@ -366,7 +366,7 @@ def _open_keys(settings: Settings, shared: Shared, accept_older: bool) -> KeySto
 
 
 def load_rest() -> None:
-    """Load the kernels of other calls than Find, and the tokenizer of a recall."""
+    """Load the kernels that Find does not use, and the default tokenizer."""
     try:
         kernel_warm_up.take_through()
     except (OSError, VikingError) as error:  # for example, no disk space for a small index
@@ -387,7 +387,7 @@ async def _start_when_idle(thread: threading.Thread, boundary: Boundary) -> None
 
 
 async def _watch_descriptors() -> None:
-    """Warn when few file descriptors are left, once each time they run short."""
+    """Log a warning each time when few file descriptors are left."""
     known = None
     while True:
         shortage = descriptors.shortage()
@@ -398,7 +398,7 @@ async def _watch_descriptors() -> None:
 
 
 async def _write_uses(keys: KeyStore) -> None:
-    """Write the times at which keys were last used, until cancelled."""
+    """Repeatedly write the times at which keys were last used, until cancelled."""
     while True:
         await asyncio.sleep(_USES_INTERVAL)
         await asyncio.to_thread(keys.write_uses)
@@ -420,7 +420,10 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 
 def _end_at_once_while_loading() -> None:
-    """End the process at a signal: nothing is served yet, and the store survives a sudden end."""
+    """Let signals end the process at once; used while nothing is served yet.
+
+    A sudden end does not damage the store.
+    """
 
     def end(*_: Any) -> None:
         os._exit(0)
@@ -435,7 +438,11 @@ def _end_now(code: int) -> None:
 
 
 def _open_tracing() -> Tracing:
-    """Return the maker of spans; only this function loads its packages."""
+    """Return the tracing object.
+
+    Raises:
+        ConfigError: its package is not installed, or an OTEL_* variable is wrong.
+    """
     try:
         from vikingd.telemetry.tracing import Tracing
     except ImportError as error:
@@ -449,7 +456,7 @@ def _open_tracing() -> Tracing:
 
 
 def _open_models(settings: Settings, metrics: Metrics) -> Models:
-    """Return the planner and the rerankers; opening them makes no call."""
+    """Open the planner and the rerankers, without a call to them."""
     planned = partial(metrics.model_called, "planner", settings.planner.model)
     reranked = partial(metrics.model_called, "reranker")
     try:
@@ -461,7 +468,7 @@ def _open_models(settings: Settings, metrics: Metrics) -> Models:
 
 
 def _open_tokenizers(settings: Settings) -> None:
-    """Open the tokenizers of the configuration, so that no request has to."""
+    """Open the tokenizers of the configuration now, so that no request waits for it."""
     try:
         tokenizers.configure(settings.context.tokenizers)
     except ValueError as error:
@@ -469,7 +476,7 @@ def _open_tokenizers(settings: Settings) -> None:
 
 
 def _expose(metrics: Metrics, settings: Settings) -> Endpoint | None:
-    """Serve the metrics; return None if they have no address."""
+    """Serve the metrics by HTTP; return None if no address is configured for them."""
     if not settings.metrics_listen:
         return None
     address = parse(settings.metrics_listen)

@@ -111,7 +111,7 @@ def _of_daemon(
     ] = None,
     **more: Any,
 ) -> Loaded:
-    """Load the configuration of a daemon by its options."""
+    """Load the configuration of a daemon, given its command-line options."""
     return _load(
         config,
         listen=",".join(listen) if listen else None,
@@ -130,7 +130,7 @@ def _of_daemon(
 
 
 def _with_options(command: _Command) -> _Command:
-    """Give a command the options of `_of_daemon` before its own; it takes them as keywords."""
+    """Add the options of `_of_daemon` to a command, before its own; it gets them as keywords."""
     declare(command, [*parameters_of(_of_daemon), *parameters_of(command)])
     return command
 
@@ -269,7 +269,7 @@ def restore(
 
 
 def _progress(backup: Path) -> Callable[[int], None]:
-    """Return a callback that reports the checked bytes on stderr, every few seconds."""
+    """Return a callback that writes to stderr how many bytes are checked, every few seconds."""
     done, said = 0, time.monotonic()
 
     def advance(count: int) -> None:
@@ -311,7 +311,7 @@ def _configure_logs(level: str) -> None:
 
 
 def _load(config: Path | None, **options: Any) -> Loaded:
-    """Load the configuration; options that are None were not given."""
+    """Load the configuration; options that are None were not given on the command line."""
     with _one_line():
         return load(config, _given(**options))
 
@@ -322,7 +322,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """End with one line for an error that a user can put right."""
+    """Exit with a one-line message if the block raises an error that the user can fix."""
     try:
         yield
     except ConfigError as error:

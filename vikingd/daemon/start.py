@@ -1,4 +1,4 @@
-"""The entry points of vikingd and vikingctl; they make Ctrl-C quiet before anything is loaded."""
+"""The entry points of vikingd and vikingctl, which handle Ctrl-C without a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def vikingd() -> None:
 
 
 def vikingctl() -> None:
-    """Run the admin command line, or answer a hook before anything else is loaded."""
+    """Run vikingctl; a call of a hook is answered without loading the rest of vikingctl."""
     if sys.argv[1:2] == ["hook"] and not {"-h", "--help"} & set(sys.argv):
         open_closed()
         importlib.import_module("vikingd.hooks.hook_command").main(sys.argv[2:])
@@ -29,7 +29,7 @@ def vikingctl() -> None:
 
 @contextmanager
 def raised_interrupts() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt during the context, in place of ending the process."""
+    """Within the block, let Ctrl-C raise KeyboardInterrupt instead of ending the process."""
     before = signal.getsignal(signal.SIGINT)
     if before is not _quit:
         yield
@@ -46,12 +46,12 @@ def _quit(*_: object) -> None:
 
 
 def _run(module: str, *, raises: bool) -> None:
-    """Run a command line.
+    """Import a module and call its `main`.
 
     Args:
-        module: the module with its `main`.
-        raises: Ctrl-C raises KeyboardInterrupt once the module is loaded; else only where the
-            module wants it.
+        module: the name of the module.
+        raises: True: in `main`, Ctrl-C raises KeyboardInterrupt. False: it ends the process, except
+            within `raised_interrupts`.
     """
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # otherwise a shell ignores it

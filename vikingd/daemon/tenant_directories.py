@@ -23,9 +23,9 @@ _DELETED = ".deleted-"  # begins the names of directories that are being removed
 
 
 class TenantDirectories:
-    """The directories of all tenants but the default one.
+    """The directories of the stores of all tenants except the default one.
 
-    Only the user that runs the daemon may enter the directories.
+    Only the user that runs the daemon may read them.
     """
 
     def __init__(self, data: Path) -> None:
@@ -39,9 +39,9 @@ class TenantDirectories:
         """Return the directory of a tenant.
 
         Raises:
-            NotFound: there is no such tenant.
+            NotFound: there is no tenant with this name.
             StoreMismatch: the directory is a symbolic link, or a file.
-            InvalidField: the name is not possible.
+            InvalidField: the name is not valid.
         """
         check_tenant_name(name)
         path = self._root / name
@@ -53,8 +53,8 @@ class TenantDirectories:
         """Make the directory of a new tenant.
 
         Raises:
-            AlreadyExists: there is such a tenant, or something else with its name.
-            InvalidField: the name is not possible.
+            AlreadyExists: there is a tenant with this name, or another file at its path.
+            InvalidField: the name is not valid.
             StoreMismatch: DATA/tenants is a symbolic link, or a file.
         """
         check_tenant_name(name)
@@ -68,9 +68,9 @@ class TenantDirectories:
         sync(self._root)
 
     def delete(self, name: str) -> tuple[int, int]:
-        """Delete a tenant, whose store is closed; return the numbers of its contexts and bytes.
+        """Delete a tenant whose store is closed; return the numbers of its contexts and bytes.
 
-        The directory is renamed first, so that the tenant is gone at once.
+        The directory is renamed before its files are removed, so that the tenant is gone at once.
 
         Raises:
             NotFound: there is no such tenant.
@@ -83,7 +83,7 @@ class TenantDirectories:
         return contexts, self._remove(aside)
 
     def _remove(self, aside: Path) -> int:
-        """Remove a directory that was set aside; return the bytes of its files."""
+        """Remove a directory that `delete` has renamed; return the bytes of its files."""
         size = sum(
             (folder / file).lstat().st_size
             for folder, _, files in walk(aside, _LEVELS)
@@ -94,18 +94,18 @@ class TenantDirectories:
         return size
 
     def interrupted(self) -> list[str]:
-        """Return the tenants whose deletion a kill has interrupted."""
+        """Return the tenants whose deletion did not end because the process was killed."""
         aside = (p.name for p in self._entries() if p.name.startswith(_DELETED))
         return sorted({name[len(_DELETED) :].rpartition("-")[0] for name in aside})
 
     def remove_leftovers(self) -> None:
-        """Remove what a killed process had set aside."""
+        """Remove directories that `delete` had renamed before the process was killed."""
         for path in self._entries():
             if path.name.startswith(_DELETED):
                 self._remove(path)
 
     def _entries(self) -> Iterator[Path]:
-        """Yield the real directories below the root."""
+        """Yield the directories below DATA/tenants, without symbolic links."""
         if self._has_root():
             yield from (p for p in self._root.iterdir() if p.is_dir() and not p.is_symlink())
 
@@ -114,10 +114,11 @@ class TenantDirectories:
 
 
 def _is_directory(path: Path, name: str) -> bool:
-    """Return False if nothing is there.
+    """Return True if the path is a directory, False if nothing is there.
 
     Raises:
-        StoreMismatch: it is a symbolic link or a file. Links could lead out of the data directory.
+        StoreMismatch: the path is a symbolic link or a file. A link could lead out of the data
+            directory.
     """
     try:
         mode = path.lstat().st_mode

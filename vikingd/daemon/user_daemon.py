@@ -1,7 +1,8 @@
-"""The start of the one daemon of a user: `python -m vikingd.daemon.user_daemon`.
+"""A command that starts the one daemon of a user: `python -m vikingd.daemon.user_daemon`.
 
-It starts `vikingd serve` on the store and the socket of the user, in a session of its own, and
-exits at once. If the daemon runs or starts already it does nothing. It waits for one that stops.
+It starts `vikingd serve` with the store and the socket of the user, in a session of its own, and
+exits at once. If that daemon runs or starts already, it does nothing. If that daemon is stopping,
+it waits for the end first.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _LOOK = 0.05  # seconds
 
 
 def start() -> None:
-    """Start the daemon, unless it runs or starts.
+    """Start the user's daemon, unless it runs or is starting.
 
     Raises:
-        ValueError: the environment names no usable places.
-        OSError: a file cannot be made, or no process can be started.
+        ValueError: the environment gives no usable directory for the store or the socket.
+        OSError: a file cannot be created, or the process cannot be started.
     """
     path, directory = user_socket(), make_socket_directory()
     while (lock := daemon_lock.take(directory)) is None:
@@ -44,7 +45,7 @@ def start() -> None:
 
 
 def _spawn(path: str, lock: int) -> int:
-    """Start the daemon, which inherits the lock; return its process id."""
+    """Start the daemon, which inherits the lock file; return its process id."""
     config = _config()
     environment = dict(os.environ)
     if not (environment.get("VIKINGD_STOP_WHEN_IDLE") or _names_idle_time(config)):
@@ -71,7 +72,10 @@ def _spawn(path: str, lock: int) -> int:
 
 
 def _config() -> str:
-    """Return the configuration file of the daemon; one that `VIKINGD_CONFIG` names comes first."""
+    """Return the path of the configuration file: `VIKINGD_CONFIG`, or the user's default.
+
+    If neither exists it is the null device, an empty file.
+    """
     named = os.environ.get("VIKINGD_CONFIG", "")
     if named:
         return os.path.abspath(os.path.expanduser(named))
@@ -88,7 +92,7 @@ def _names_idle_time(config: str) -> bool:
 
 
 def main() -> None:
-    """Start the daemon; an error is one line on stderr, and exit code 1."""
+    """Start the daemon; print an error as one line to stderr and exit with code 1."""
     try:
         start()
     except ValueError as error:

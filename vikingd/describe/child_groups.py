@@ -1,4 +1,4 @@
-"""Groups of the many children of a directory, each in one line."""
+"""Groups for the many children of a directory, each shown in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX = re.compile(r"[^\W_]+(?=[-_. ]|(?<=[a-z])[A-Z])")
 
 
 class Group(NamedTuple):
-    """Children with a name for all of them."""
+    """Children of a directory, and a name for all of them."""
 
     name: str
     children: Sequence[Child]
@@ -27,8 +27,8 @@ class Group(NamedTuple):
 def grouped(children: Sequence[Child], more: int, room: int) -> list[str]:
     """Return a line of Markdown for each group of children, within `room` characters in all.
 
-    Each line has the number of its children, and as many of them as fit. `more` is the number of
-    children beyond those given.
+    Each line has the number of children, and as many of their names as fit. `more` is the number of
+    children that are not given.
     """
     groups = list(_groups(children))
     rest = f"- … {more:,} more"
@@ -80,7 +80,10 @@ def _groups(children: Sequence[Child]) -> Iterator[Group]:
 
 
 def _parted(children: Sequence[Child], name: str) -> Iterator[Group]:
-    """Yield the groups of children of one kind: by dates, common beginnings, or first letters."""
+    """Yield groups of children of one kind: by month, year, common prefix or first letter.
+
+    If none of these divides them well, the groups are runs of the sorted names.
+    """
     if len(children) <= _FEW:
         yield Group(name, children)
         return
@@ -97,7 +100,11 @@ def _parted(children: Sequence[Child], name: str) -> Iterator[Group]:
 
 
 def _by(children: Sequence[Child], key: Callable[[Child], str], name: str) -> list[Group] | None:
-    """Return the groups of a key; None if more than a third has no group of its own."""
+    """Return the groups of children with equal keys, and one named `name` for all others.
+
+    Return None if the others are more than a third of the children, or if there are fewer than two
+    groups.
+    """
     found: dict[str, list[Child]] = defaultdict(list)
     for child in children:
         found[key(child)].append(child)
@@ -124,7 +131,7 @@ def _prefix(child: Child) -> str:
 
 
 def _ranges(children: Sequence[Child]) -> Iterator[Group]:
-    """Yield runs of neighbours, named by their first and last ones."""
+    """Yield groups of equal size in the order of the children, named by first and last child."""
     size = max(-(-len(children) // _MOST_GROUPS), 10)
     for start in range(0, len(children), size):
         few = children[start : start + size]

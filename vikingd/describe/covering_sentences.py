@@ -1,7 +1,7 @@
-"""Sentences that together cover the words of many texts, chosen greedily.
+"""The greedy choice of sentences that together have the most important words of many texts.
 
-The gain of a sentence is the weight of its words that no chosen one has, by its length; see Lin and
-Bilmes, "A Class of Submodular Functions for Document Summarization", 2011.
+The gain of a sentence is the weight of its words that no chosen sentence has, divided by its
+length; see Lin and Bilmes, "A Class of Submodular Functions for Document Summarization", 2011.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Candidate(NamedTuple):
     """A sentence that may be chosen.
 
     Attributes:
-        group: the number of the text that it is from.
-        place: its place in that text.
+        group: the number of the text that has the sentence.
+        place: the number of the sentence in that text.
         text: the sentence.
         worth: a factor of its gain.
-        prefix: what stands before it when it is shown.
+        prefix: shown before the sentence, such as "Ada: ".
     """
 
     group: int
@@ -76,7 +76,10 @@ class Candidate(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def content_words(text: str) -> frozenset[str]:
-    """Return the folded words of a text that tell of its topic; of Chinese pairs of characters."""
+    """Return the folded words of a text that are about its topic; for Chinese pairs of characters.
+
+    Words such as "the" are left out.
+    """
     found = set[str]()
     for word in _WORD.findall(normalized(text).casefold()):
         if not word.isascii() and _CJK.match(word):
@@ -88,23 +91,23 @@ def content_words(text: str) -> frozenset[str]:
 
 
 def weight_of(word: str) -> float:
-    """Return how much a word tells of a topic, in (0, 1]: longer words tell more."""
+    """Return how specific a word is, in (0, 1]: longer words are more specific."""
     if not word.isascii():
         return 0.5
     return 1.0 if not word.isalpha() else min(len(word), _LONG) / _LONG
 
 
 def covering(candidates: Sequence[Candidate], limit: int, fixed: int) -> list[Candidate]:
-    """Return the candidates that cover the words of all best within a length, in order.
+    """Choose candidates whose words weigh most together; return them in the order of the texts.
 
-    A word that occurs in more groups weighs more. Candidates with no new word are not chosen. The
-    time is near linear in the length of the candidates.
+    A word that occurs in more groups weighs more. A candidate without a new word is not chosen. The
+    time is about linear in the length of the candidates.
 
     Args:
         candidates: sentences with their prefixes.
-        limit: characters of all chosen ones, with a space between them.
-        fixed: characters that each chosen one costs beside its own; with more, fewer and longer
-            ones are chosen.
+        limit: the most characters of all chosen ones together, with a space between them.
+        fixed: characters that each chosen sentence costs in addition to its length; a larger number
+            favours fewer and longer sentences.
     """
     of = [content_words(one.text) for one in candidates]
     groups: Counter[str] = Counter()

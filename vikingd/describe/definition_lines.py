@@ -1,4 +1,4 @@
-"""Overviews of source code: definitions with the first lines of their comments."""
+"""Overviews of source code: its definitions, each with the first line of its comment."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Text(Protocol):
 
     @property
     def section(self) -> str:
-        """The headings."""
+        """The headings, joined by " > "."""
 
     @property
     def text(self) -> str:
-        """The passage."""
+        """The text of the passage."""
 
 
 def definition_lines(pieces: Sequence[Text], name: str) -> list[Line]:
-    """Return a line for each definition of source code; [] if there are none."""
+    """Return a line for each definition in source code; [] if there are none."""
     mark = comment_mark(name)
     found: dict[tuple[str, ...], Line] = {}
     for piece in pieces:
@@ -64,10 +64,10 @@ def definition_lines(pieces: Sequence[Text], name: str) -> list[Line]:
 
 
 def _definitions(section: str, text: str, name: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the path of each definition that begins in a passage, and its place; -1 without one.
+    """Yield (path of names, index in the text) of each definition that begins in a passage.
 
-    The definitions around them come first. Indented ones of a passage at the top are members of the
-    one before them.
+    The index is -1 if the line is not found. The definitions that contain the passage come first.
+    In a passage at the top level, indented definitions are members of the one before them.
     """
     if not section:
         for start, line in plain_definitions(text, name):
@@ -93,10 +93,10 @@ def _definitions(section: str, text: str, name: str) -> Iterator[tuple[tuple[str
 
 
 def _place(text: str, name: str, at: int = 0, *, is_holder: bool = False) -> int:
-    """Return where the line begins that defines a name, at or behind a place; else -1.
+    """Return the index of the line that defines a name, from `at` on if possible; -1 if none does.
 
-    Lines with a word of definitions before the name come first. The name of a holder of other
-    definitions is found in such a line alone.
+    Lines with a word such as "def" or "class" before the name are preferred. With `is_holder`, for
+    a definition that contains others, only such lines count.
     """
     word = re.compile(rf"(?<![\w.$\"'`])(?:{re.escape(name)})(?!\w)")
     other = -1
@@ -112,7 +112,7 @@ def _place(text: str, name: str, at: int = 0, *, is_holder: bool = False) -> int
 
 
 def _signature(text: str, start: int) -> str:
-    """Return the definition up to its body, in one line."""
+    """Return the definition that begins at `start` without its body, in one line."""
     end = text.find("\n", start)
     line = text[start : end if end >= 0 else None]
     while line.count("(") > line.count(")") and end >= 0 and len(line) < _MAX_HEAD:

@@ -1,4 +1,4 @@
-"""Abstracts and overviews of directories, made of their children."""
+"""Abstracts and overviews of directories, made of the abstracts of their children."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _WIDE_END = re.compile(f"[{CJK_CHARS}。！？、，：；”」』）】》]\\Z
 def directory_abstract(children: Sequence[Child]) -> str:
     """Return at most MAX_ABSTRACT characters about the contents of a directory, or "".
 
-    A child that describes the directory gives its abstract. Else sentences of the children's
-    abstracts are chosen that cover most of their words, then labels of the other children. The
-    order is that of the names.
+    If a child describes the directory, as a README does, its abstract is returned. Else the text
+    has sentences of the children's abstracts that cover most of their words, by the names of the
+    children, and then labels of other children.
     """
     ordered = sorted(children)
     files = {child.name: child.abstract for child in ordered if not child.is_directory}
@@ -62,7 +62,10 @@ def directory_abstract(children: Sequence[Child]) -> str:
 
 
 def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Candidate]:
-    """Yield the sentences of all children, each text once; evenly fewer of very many children."""
+    """Yield sentences of the children's abstracts, each text once.
+
+    Of very many children only every n-th is read.
+    """
     seen = set[str]()
     step = len(children) * 4 // _MOST_CANDIDATES + 1
     for group in range(0, len(children), step):
@@ -82,7 +85,7 @@ def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Ca
 
 
 def _joined(chosen: Sequence[Candidate]) -> str:
-    """Join sentences; a speaker is named once before neighbours."""
+    """Join sentences with their prefixes; of equal prefixes in a row only the first is shown."""
     text, before = "", ""
     for one in chosen:
         part = one.text if one.prefix and one.prefix == before else one.prefix + one.text
@@ -100,7 +103,7 @@ def _gap(before: str) -> str:
 
 
 def _labels(left: Sequence[Candidate], text: str, room: int) -> str:
-    """Return labels behind a text, as many as fit: those first that tell most."""
+    """Return labels to append to a text, at most `room` characters, the most specific ones."""
     wide = sum(_WIDE_END.search(one.text) is not None for one in left) * 2 > len(left)
     between, gap = "、" if wide else ", ", _gap(text)
     cost = room - len(gap) - 3
@@ -114,7 +117,7 @@ def _labels(left: Sequence[Candidate], text: str, room: int) -> str:
 
 
 def _unnumbered(labels: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the labels with their places; of those that differ in a number alone one for all."""
+    """Yield (index, label); labels that differ only in numbers become one: "part 1 … part 9"."""
     shapes: dict[str, list[int]] = {}
     for at, one in enumerate(labels):
         if one:
@@ -128,7 +131,8 @@ def directory_overview(children: Sequence[Child], more: int = 0) -> str:
     """Return a Markdown list of the children of a directory, at most MAX_OVERVIEW characters.
 
     Subdirectories come first. Many children are grouped, with the number of each group. `more` is
-    the number of children beyond those given; what does not fit is counted with them.
+    the number of children that are not given. They are counted at the end, with those that do not
+    fit.
     """
     ordered = sorted(children, key=lambda child: (not child.is_directory, child))
     rest = f"- … {more:,} more" if more else ""

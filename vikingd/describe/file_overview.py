@@ -20,7 +20,7 @@ class Piece(NamedTuple):
     """A passage of a file.
 
     Attributes:
-        section: the headings above it; of source code the names that it defines.
+        section: the headings above it; for source code the names that it defines.
         text: the passage.
         line: its first line, from 1.
     """
@@ -33,8 +33,9 @@ class Piece(NamedTuple):
 def file_overview(pieces: Sequence[Piece], name: str) -> str:
     """Return the parts of a file with a sentence each, at most MAX_FILE_OVERVIEW characters.
 
-    The parts are headings, or the definitions of source code. A text without either gives sentences
-    from all over it. A text that an overview would repeat gives "".
+    The parts are headings, or the definitions of source code. For a text without either, the result
+    has sentences from all over the text. It is "" for a text so short that it would only be
+    repeated.
     """
     if sum(len(piece.text) for piece in pieces) < _SHORT:
         return ""

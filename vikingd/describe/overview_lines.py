@@ -1,4 +1,4 @@
-"""Lines of an overview, fitted into a number of characters."""
+"""The lines of an overview, shortened to a number of characters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TRIES = ((9, 140), (9, 90), (3, 90), (2, 90), (9, 50), (2, 50), (1, 90), (1, 50
 
 
 class Line(NamedTuple):
-    """A part of a file.
+    """A line of an overview, for a part of a file.
 
     Attributes:
-        level: its depth, from 0 on.
-        head: a heading, or the signature of a definition; "" for text above all parts.
-        about: a sentence about it, or "".
+        level: the depth of the part, from 0.
+        head: a heading, or the signature of a definition; "" for text without a heading.
+        about: a sentence about the part, or "".
     """
 
     level: int
@@ -29,8 +29,9 @@ class Line(NamedTuple):
 def fitted(lines: Sequence[Line], room: int) -> str:
     """Return the lines as a Markdown list of at most `room` characters.
 
-    Where not all fit, the sentences become shorter, then deep lines are left out and counted in the
-    line above, then lines are left out evenly and counted at the end.
+    If not all lines fit, first their sentences become shorter. Then deep lines are left out, and
+    counted in the line above them. Then lines are left out at equal distances, and counted at the
+    end.
     """
     lines = [Line(level, _plain(head), _plain(about)) for level, head, about in lines]
     for depth, limit in _TRIES:
@@ -53,7 +54,10 @@ def _plain(text: str) -> str:
 
 
 def _above(lines: Sequence[Line], depth: int) -> list[Line]:
-    """Return the lines above a depth; each counts those that are left out below it."""
+    """Return the lines with levels below `depth`.
+
+    A line above lines that are left out gets their number: "Install (+3)".
+    """
     kept: list[Line] = []
     hidden = 0
     for line in lines:
@@ -70,7 +74,7 @@ def _above(lines: Sequence[Line], depth: int) -> list[Line]:
 
 
 def _size(line: Line, limit: int) -> int:
-    """Return the characters of a line, at most."""
+    """Return the most characters that a line takes if its sentence has at most `limit`."""
     about = min(len(line.about), limit)
     return 2 * line.level + len(line.head) + about + 5
 

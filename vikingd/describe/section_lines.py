@@ -1,4 +1,4 @@
-"""Overviews of texts: their headings with a sentence each, or sentences of all their parts."""
+"""Overviews of texts: a line for each heading with a sentence, or sentences from all parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SEPARATED = re.compile(r"[,\t;]")
 def section_lines(pieces: Sequence[Text], name: str) -> list[Line]:
     """Return a line for each heading above the passages; [] if there are none.
 
-    The text above the first heading is a line without one.
+    Text above the first heading gets a line without a heading.
     """
     sections: dict[tuple[str, ...], list[Text]] = {}
     for piece in pieces:
@@ -53,7 +53,7 @@ def section_lines(pieces: Sequence[Text], name: str) -> list[Line]:
 
 
 def _depth_read(sections: Collection[tuple[str, ...]]) -> int:
-    """Return the length of the paths whose sentences are read, so that they are few."""
+    """Return down to which depth of headings sentences are read, at most _MOST_SECTIONS in all."""
     depths = Counter(map(len, sections))
     read, deepest = 0, 0
     for depth in sorted(depths):
@@ -70,9 +70,9 @@ def _heading(text: str) -> str:
 
 
 def best_sentence(pieces: Sequence[Text], heading: str, name: str) -> str:
-    """Return the sentence that tells most of a section: the first one that stands alone, or "".
+    """Return the most telling sentence of a section: the first that is understood without others.
 
-    Without such a sentence, these are the columns of its table.
+    If there is none, return the columns of a table in it, or a weaker sentence, or "".
     """
     asked = content_words(heading)
     fallbacks: list[str] = []
@@ -93,7 +93,7 @@ def best_sentence(pieces: Sequence[Text], heading: str, name: str) -> str:
 
 
 def table_columns(text: str) -> str:
-    """Return the columns of the first table of Markdown in a text; "" without one."""
+    """Return the columns of the first Markdown table in a text; "" without a table."""
     lines = text[:_READ].split("\n")
     for head, rule in pairwise(lines):
         if "|" in head and "|" in rule and _TABLE_RULE.match(rule):
@@ -103,7 +103,7 @@ def table_columns(text: str) -> str:
 
 
 def columns_of(names: Sequence[str]) -> str:
-    """Return the names of columns as a sentence; "" for none."""
+    """Return the names of columns as one sentence; "" if there are none."""
     if not names:
         return ""
     if any(map(_CJK.search, names)):
@@ -112,7 +112,7 @@ def columns_of(names: Sequence[str]) -> str:
 
 
 def part_lines(pieces: Sequence[Text], name: str, room: int) -> list[Line]:
-    """Return sentences from all over a text without headings, in order."""
+    """Return lines with sentences from all over a text without headings, in its order."""
     step = len(pieces) // _MOST_PARTS + 1
     candidates = [
         Candidate(at, place, line, 1.0 if not place else 0.6)
@@ -132,6 +132,6 @@ def _lines(text: str, name: str) -> Iterator[str]:
 
 
 def separated_columns(text: str) -> str:
-    """Return the columns of a file of separated values, by its first line."""
+    """Return the columns in the first line of a CSV or TSV file as one sentence."""
     line = one_line(text.partition("\n")[0][: 4 * _MAX_SENTENCE])
     return columns_of([one.strip(" \"'") for one in _SEPARATED.split(line) if one.strip(" \"'")])

@@ -1,4 +1,4 @@
-"""Children of a directory: their labels, and the sentences of their abstracts."""
+"""The children of a directory: their labels, and the telling sentences of their abstracts."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Child(NamedTuple):
     """A context in a directory.
 
     Attributes:
-        name: the last segment of its URI.
-        is_directory: it is a directory.
-        title: its title, or "".
-        abstract: its abstract, stored or derived, or "".
+        name: the last segment of the URI.
+        is_directory: True for a directory.
+        title: the title, or "".
+        abstract: the stored or derived abstract, or "".
     """
 
     name: str
@@ -57,7 +57,7 @@ class Child(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A sentence of an abstract, with the speaker of a turn, and how well it stands alone."""
+    """A sentence of an abstract, its speaker in a conversation, and how well it can stand alone."""
 
     speaker: str
     text: str
@@ -65,7 +65,7 @@ class Said(NamedTuple):
 
 
 def label(child: Child) -> str:
-    """Return the title of a child, else its name; "" if that is a number or a hash."""
+    """Return the title of a child, or else its name; "" for a name that is a number or a hash."""
     title = _line(child.title, MAX_LABEL)
     if title and not title.endswith(f"/{child.name}"):
         return title
@@ -77,14 +77,17 @@ def label(child: Child) -> str:
 
 
 def labelled(title: str, text: str) -> str:
-    """Return the label to put before a sentence: "" if the sentence has its words."""
+    """Return the prefix to put before a sentence: "Title: ".
+
+    It is "" if the sentence already has the words of the title.
+    """
     if not title or content_words(title) <= content_words(text):
         return ""
     return f"{title}：" if _CJK.search(text) else f"{title}: "
 
 
 def said(child: Child) -> Iterator[Said]:
-    """Yield the sentences of the abstract of a child that say something."""
+    """Yield the sentences of a child's abstract that say something about a topic."""
     if is_code(child):
         yield Said("", _cut_signatures(one_line(child.abstract[:_READ])), 0.7)
         return
@@ -104,7 +107,7 @@ def said(child: Child) -> Iterator[Said]:
 
 
 def is_code(child: Child) -> bool:
-    """Return True if the abstract of a file of source code is made of its signatures."""
+    """Return True if the child is a source file whose abstract consists of signatures."""
     if child.is_directory or not child.abstract or syntax_of(child.name) is not Syntax.CODE:
         return False
     is_cut = child.abstract.endswith("…")
@@ -112,9 +115,9 @@ def is_code(child: Child) -> bool:
 
 
 def reads(sentence: str, at_least: int = 1) -> bool:
-    """Return True if a sentence is made of words, not of data or code, and tells of a topic.
+    """Return True if a sentence is prose, not data or code, with enough words about a topic.
 
-    `at_least` is the number of its words that do.
+    `at_least` is the least number of such words.
     """
     if sentence.startswith("|") or _MARKUP.search(sentence):  # a row of a table, or a template
         return False
@@ -127,12 +130,12 @@ def reads(sentence: str, at_least: int = 1) -> bool:
 
 
 def ends(text: str) -> bool:
-    """Return True if a text ends with the mark of a sentence."""
+    """Return True if a text ends with punctuation that ends a sentence."""
     return _END.search(text) is not None
 
 
 def first_sentence(child: Child, limit: int) -> str:
-    """Return the first sentence of an abstract that says something, at most `limit` characters."""
+    """Return the first sentence of a child's abstract about a topic, at most `limit` characters."""
     if is_code(child):
         return _cut_signatures(one_line(child.abstract[:_READ]), limit)
     text = _plain(child.abstract)
@@ -149,7 +152,7 @@ def first_sentence(child: Child, limit: int) -> str:
 
 
 def _plain(abstract: str) -> str:
-    """Return the beginning of an abstract without links' addresses, and without code behind it."""
+    """Return the beginning of an abstract up to a code block, with links as their texts."""
     text = without_invisible(abstract[:_READ])
     if "```" in text:
         text = text.partition("```")[0].rstrip(" :：") or text
@@ -174,7 +177,7 @@ def _worth(sentence: str, place: int, is_turn: bool) -> float:
 
 
 def _cut_signatures(text: str, limit: int = _SIGNATURES) -> str:
-    """Return whole signatures, as many as fit."""
+    """Return as many whole signatures as `limit` characters allow."""
     if len(text) <= limit:
         return text
     kept, found, _ = text[: limit + 1].rpartition(";")

@@ -51,7 +51,7 @@ class Confidence:
         return self.strength is not Strength.NOTHING
 
     def is_below(self, floor: float | None) -> bool:
-        """Return whether an answer is below a floor of in_scope; None: whether it is NOTHING."""
+        """Return True if `in_scope` is below `floor`; without a floor, if the answer is NOTHING."""
         if floor is None:
             return self.strength is Strength.NOTHING
         return self.in_scope < floor
@@ -95,7 +95,7 @@ class ReplyBudget:
 
     Attributes:
         limit: bytes in all.
-        left: bytes that are not taken; never below 0.
+        left: bytes that are still free; never below 0.
         left_out: number of results that did not fit.
         shortened: number of texts that fitted only in part.
     """

@@ -32,7 +32,7 @@ class Label:
     sha256: str  # of the database
 
     def line(self) -> bytes:
-        """Return the line in the file."""
+        """Return the label as the last line of a backup file."""
         return _MARK + json.dumps(asdict(self)).encode() + b"\n"
 
 
@@ -47,8 +47,8 @@ def check_bytes(
         advance: called with the number of bytes after each read.
 
     Raises:
-        StoreDamaged: it is no backup, or it is damaged.
-        OSError: it cannot be read.
+        StoreDamaged: the file is no backup, or it is damaged.
+        OSError: the file cannot be read.
     """
     label = _label(file, path)
     if not read_database(file, label, lambda data: advance(len(data))):
@@ -57,7 +57,10 @@ def check_bytes(
 
 
 def read_database(file: BinaryIO, label: Label, take: Callable[[bytes], object]) -> bool:
-    """Call `take` with each piece of the database in a backup; return whether its hash fits."""
+    """Call `take` with each part of the database in a backup.
+
+    Return True if the SHA-256 of the database is that of the label.
+    """
     digest, left = hashlib.sha256(), label.size
     file.seek(0)
     while left and (data := file.read(min(CHUNK, left))):

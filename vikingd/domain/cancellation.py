@@ -1,4 +1,4 @@
-"""Checks within long work: for cancellation, for deadlines, and to let other work run.
+"""Checks within long work: stop it if it is cancelled or late, and let other work run.
 
 Code that does long work calls `check` in its loops. The code that runs the work on a thread sets
 the check of that thread with `Checking`. Without one, `check` does nothing.
@@ -18,7 +18,7 @@ _here = _Thread()
 
 
 def check() -> None:
-    """Call the check of this thread, which raises if the work is no longer wanted."""
+    """Call the check of this thread. It raises an error if the work must stop."""
     if (look := _here.look) is not None:
         look()
 

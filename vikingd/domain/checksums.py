@@ -1,9 +1,9 @@
 """Checksums of the rows of a store. Each is computed where the values of its row are made.
 
 They are CRC-32 of the values of a row, the same in all stores. A context has two: one of its place
-and times, and one of its texts, so that a move need not read them. A text has one, too, and its
-vector another, because vectors come later. They detect changes by faulty disks, by faulty memory
-and by hand. They are no signature.
+and times, and one of its texts, so that a move of a context need not read its texts. A text has
+one, and its vector has another, because vectors are written later. Checksums detect changes by
+faulty disks, by faulty memory and by hand. They do not protect against an attacker.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ A put writes many rows, so sound values have a quicker form than these.
 
 
 def checksum(*values: object) -> int:
-    """Return the CRC-32 of values, as a signed number: the tables have 32 bits for it.
+    """Return the CRC-32 of values as a signed 32-bit number, which a column can hold.
 
-    The values are numbers, short texts, bytes and None. A damaged row may have others.
+    The values are numbers, short texts, bytes and None. A damaged row may have other types.
     """
     return _signed(crc32(ascii(values).encode()))
 
@@ -84,7 +84,7 @@ def context_checksum(
 
 
 def long_checksum(*values: object, parts: tuple[object, ...]) -> int:
-    """Return the CRC-32 of values and of long texts or bytes, which are not converted."""
+    """Return the CRC-32 of values and of `parts`, which are long texts or bytes."""
     pieces = [_bytes(part) for part in parts]
     kinds = [
         len(piece) if type(part) is str else (type(part).__name__, len(piece))
@@ -97,7 +97,7 @@ def long_checksum(*values: object, parts: tuple[object, ...]) -> int:
 
 
 def content_checksum(context_id: Any, texts: int, *content: Any) -> int:
-    """Return the checksum of the texts of a context, and of the number of its rows in `texts`."""
+    """Return the checksum of a context's contents and of the number of its rows in `texts`."""
     try:
         *short, long = parts = [part.encode() for part in content]
         numbers = _numbers_of_content(context_id, texts, *map(len, parts))
@@ -148,11 +148,14 @@ def vector_checksum(text_id: Any, revision: Any, digest: Any, vector: Any) -> in
 
 
 def renewed(kept: int | None, before: int, after: int) -> int | None:
-    """Return the checksum to write with a changed row; it is wrong again if the row was damaged.
+    """Return the checksum to write with a changed row.
+
+    If the row was damaged before the change, the result is wrong, too, so that the damage stays
+    visible.
 
     Args:
         kept: the checksum in the row.
-        before, after: the checksums of the values before and after the change.
+        before, after: the right checksums of the row before and after the change.
     """
     if kept == before:
         return after
@@ -160,12 +163,12 @@ def renewed(kept: int | None, before: int, after: int) -> int | None:
 
 
 def sealed(value: bytes) -> bytes:
-    """Return a value of the table meta with its checksum, for `opened`."""
+    """Return a value for the table `meta` with its checksum at the end; `opened` reads it."""
     return value + crc32(value).to_bytes(_SEAL, "little")
 
 
 def opened(kept: bytes | None) -> bytes | None:
-    """Return the value that `sealed` got; None if there is none, or if it was changed."""
+    """Return the value that was passed to `sealed`; None if it is missing or damaged."""
     if kept is None or sealed(kept[:-_SEAL]) != kept:
         return None
     return kept[:-_SEAL]

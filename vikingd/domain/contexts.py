@@ -1,4 +1,4 @@
-"""The domain of contexts: a node of the tree as a writer gives it and as the store has it."""
+"""The domain of contexts: a node of the tree as a writer sends it, and as the store keeps it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ContextType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The state of one memory: a passage of a memory file, with those that continue it.
+    """The stored state of one memory: its id, times and counters.
 
-    Times are in microseconds. An `id` of 0 and a time of None mean: unknown, or not given. In the
-    store each passage of a memory file has an entry. That of a passage that continues a memory is
-    `Entry.of_rest`: its id is negative and never leaves the store.
+    Times are in microseconds. An `id` of 0 and a time of None mean: unknown, or not given. A long
+    memory has several passages. The first has the memory's entry. Each later passage has an
+    `Entry.of_rest`, whose id is negative and never leaves the store.
     """
 
     id: int = 0
@@ -48,12 +48,12 @@ class Entry:
 
     @classmethod
     def of_rest(cls, text_id: int, time: int, created_at: int) -> Entry:
-        """Return the entry of a text that continues the memory before it; no two ids are equal."""
+        """Return the entry of a passage that continues a memory; its id is unique and negative."""
         return cls(-text_id, 0, 0, time, created_at)
 
     @property
     def is_rest(self) -> bool:
-        """True for a passage that continues a memory."""
+        """True for the entry of a passage that continues a memory."""
         return self.id < 0
 
 
@@ -62,7 +62,7 @@ class Passage:
     """A piece of a file's content: code points [start, end), with the headings above it.
 
     `vector` is b"" if none is given. `entry` is None for a passage without the state of a memory.
-    In a memory file, one that `continues` belongs to the memory of the passage before it.
+    In a memory file, `continues` is True if the passage belongs to the memory of the one before.
     """
 
     section: str
@@ -75,10 +75,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A context as a writer gives it.
+    """A context as a writer sends it.
 
-    `time` is that of the described event in microseconds since the epoch. None keeps the stored
-    time; a new context gets the current time. `update_mask` names the fields to write of an
+    `time` is when the described event happened, in microseconds since the epoch. None keeps the
+    stored time; a new context gets the current time. `update_mask` names the fields to write of an
     existing context. None writes all fields and creates the context if needed.
     """
 
@@ -106,9 +106,12 @@ class Draft:
         cuts: Iterable[Sequence[Passage] | None],
         times: Collection[int | None],
     ) -> Iterator[Draft]:
-        """Yield this draft with those passages and times with which it has a content hash.
+        """Yield this draft with each pair of passages and time that gives it the content hash.
 
-        The content is hashed once for all of them.
+        Args:
+            content_hash: the hash to reach.
+            cuts: the passages to try.
+            times: the times to try; the content is hashed once for all pairs.
         """
         begun = hashlib.sha256(_CANONICAL.encode(self._beginning())[:-1].encode())
         for cut in cuts:
@@ -119,7 +122,7 @@ class Draft:
                     yield replace(self, passages=cut, time=time)
 
     def _beginning(self) -> list[object]:
-        """Return the fields of the hash before passages and time."""
+        """Return the fields that the content hash covers first; passages and time follow."""
         return [
             self.is_directory,
             self.abstract,
@@ -138,7 +141,7 @@ def _places(passages: Sequence[Passage] | None) -> list[list[object]] | None:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The other end of a link."""
+    """A context that is linked to another one, with the reason of the link."""
 
     uri: str
     abstract: str
@@ -147,9 +150,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context as the store has it; times in microseconds since the epoch.
+    """A context as the store keeps it; times in microseconds since the epoch.
 
-    `abstract_by` and `overview_by` name the makers: HAND, EXTRACT or a model; "" for no text.
+    `abstract_by` and `overview_by` say who wrote the text: HAND, EXTRACT or the name of a model; ""
+    if there is no text.
     """
 
     uri: str
@@ -174,9 +178,9 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of a context that is indexed and embedded by itself.
+    """An abstract or a passage, which is indexed and embedded by itself.
 
-    It has the code points [start, end) of the content; both are 0 for the abstract.
+    It is the code points [start, end) of the content; both are 0 for the abstract.
     """
 
     ordinal: int  # 0 for the abstract; 1, 2, ... for the passages
@@ -193,7 +197,7 @@ class Text:
 class Prepared:
     """A checked draft with its abstract and its texts, ready to be written.
 
-    `entries` has the given states of memories by ordinal; the other memories keep their states.
+    `entries` has by ordinal the states of memories that the writer sets; others keep their states.
     """
 
     draft: Draft

@@ -19,7 +19,7 @@ LONGEST_PATH = 103
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address, parsed. `path` is that of a unix socket; other addresses have host and port."""
+    """A parsed address. A unix socket has a `path`; all others have a host and a port."""
 
     host: str = ""  # a name or an IP address, IPv6 without brackets
     port: int = 0
@@ -31,7 +31,7 @@ class Address:
 
     @property
     def target(self) -> str:
-        """The name of the address for gRPC, which unquotes paths."""
+        """The address as gRPC expects it; gRPC decodes percent signs in paths."""
         return self._plain(quote(self.path))
 
     @property
@@ -57,7 +57,7 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """Return the address of a text.
+    """Parse an address.
 
     Raises:
         ValueError: the text is no address.
@@ -78,7 +78,7 @@ def parse(text: str) -> Address:
 
 
 def own_address(text: str) -> Address:
-    """Return an address that a daemon can listen on; ~ becomes the home directory.
+    """Parse an address to listen on; ~ becomes the home directory.
 
     Raises:
         ValueError: the text is no address of this machine, or the path is not absolute.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Slot(IntFlag):
-    """The texts of a context that a model may write; a store keeps which of them it wrote."""
+    """The texts of a context that a model may write. A store keeps which of them a model wrote."""
 
     ABSTRACT = 1
     OVERVIEW = 2
@@ -18,8 +18,8 @@ class Description(NamedTuple):
 
     Attributes:
         maker: the name of the model.
-        basis: the digest of the material that the texts were made of. Equal material of different
-            users needs different digests, since texts with a known basis are taken again.
+        basis: the digest of the material that the texts were made of. Stored texts with the same
+            basis are reused, so equal material of different users needs different digests.
         content_hash: the content hash of the context when the material was read.
     """
 
@@ -32,7 +32,7 @@ class Description(NamedTuple):
 
 
 class Described(NamedTuple):
-    """The maker and the basis of a stored description, and the texts that the maker wrote."""
+    """A stored description: its model, its basis, and which texts the model wrote."""
 
     maker: str
     basis: bytes

@@ -9,7 +9,7 @@ FORMS = 'seconds, or a number with s, m, h or d, such as "24h"'
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds of a duration.
+    """Return the seconds of a duration: 900.0 for "15m".
 
     Raises:
         ValueError: the text is no duration; the message names the forms.

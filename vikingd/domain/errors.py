@@ -7,7 +7,7 @@ MAX_TEXT = 1024
 
 
 def shortened(text: str, most: int = MAX_TEXT) -> str:
-    """Return a text, cut to `most` characters with its original length appended."""
+    """Return a text; a text longer than `most` characters is cut, with its length appended."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
@@ -55,7 +55,7 @@ class NotFound(VikingError, reason="NOT_FOUND"):
 
 
 class NotReadable(NotFound):
-    """The caller may not read the URI. It gets the same error as for a missing one."""
+    """The caller may not read the URI. The error looks like that for a missing one."""
 
 
 class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
@@ -66,15 +66,15 @@ class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
 
 
 class Unauthenticated(VikingError, reason="UNAUTHENTICATED"):
-    """The call has no valid key. The message does not say more than the caller may know.
+    """The call has no valid key. The message does not tell which keys exist.
 
-    If the metadata names a key, the call had the right secret of it, but the key is expired,
-    revoked, or of another tenant.
+    If the metadata names a key, the call had its right secret, but the key is expired, revoked, or
+    of another tenant.
     """
 
 
 class PermissionDenied(VikingError, reason="PERMISSION_DENIED"):
-    """The key has no right to do this. It depends on the request alone, never on stored data."""
+    """The key lacks the right for this call; the error depends on the request, never on data."""
 
 
 class QuotaExceeded(VikingError, reason="QUOTA_EXCEEDED"):
@@ -91,16 +91,17 @@ class QuotaExceeded(VikingError, reason="QUOTA_EXCEEDED"):
 
 
 class RevisionNotReached(VikingError, reason="REVISION_NOT_REACHED"):
-    """The minimum revision was not reached within the deadline."""
+    """The index did not reach the minimum revision of the request within its deadline."""
 
 
 class HistoryLost(VikingError, reason="HISTORY_LOST"):
-    """The store went back: it lacks a revision that the session of the caller has seen.
+    """The store was set back: it lacks a revision that the caller's session has seen.
 
     Args:
-        seen: that revision.
+        seen: the missing revision.
         newest: the newest revision of the store.
-        point: the point with which the session goes on.
+        point: the new point for the session, as in the metadata `vikingd-point`; see
+            `vikingd.wire.sessions`.
     """
 
     def __init__(self, seen: int, newest: int, point: str) -> None:
@@ -130,14 +131,14 @@ class Overloaded(VikingError, reason="OVERLOADED"):
 
 
 class TooLarge(VikingError, reason="TOO_LARGE"):
-    """A call asks for more work than one call may. Nothing was changed.
+    """A call asks for more work than one call may do. Nothing was changed.
 
     The message names the size and the limit. The caller can split the call.
     """
 
 
 class RevisionDiffers(VikingError, reason="REVISION_DIFFERS"):
-    """A context has another revision than the caller expects. Nothing was changed."""
+    """A context does not have the revision that the caller expects. Nothing was changed."""
 
     def __init__(self, uri: str, expected: int, found: int) -> None:
         super().__init__(
@@ -156,8 +157,8 @@ class EmbedderFailed(VikingError, reason="EMBEDDER_FAILED"):
     """The embedding provider failed; the message says how.
 
     Args:
-        brief: the message without `said`.
-        said: words of the provider, which may quote the texts of the call: only its caller and the
+        brief: the message without the provider's own words.
+        said: the provider's words. They may quote the texts of the call, so only its caller and the
             operator may see them.
     """
 
@@ -187,11 +188,11 @@ class ReadOnly(VikingError, reason="READ_ONLY"):
 
 
 class StoreFailed(VikingError, reason="STORE_FAILED"):
-    """The disk or the database refused a write. Nothing of it was kept."""
+    """The disk or the database refused a write. Nothing was written."""
 
 
 class StoreAway(VikingError, reason="STORE_AWAY"):
-    """The database of the nodes cannot be reached; the call may be repeated.
+    """The database that the nodes share cannot be reached; the call may be repeated.
 
     Attributes:
         retry_after: seconds after which the call may be repeated.
@@ -203,7 +204,7 @@ class StoreAway(VikingError, reason="STORE_AWAY"):
 
 
 class DiskFull(StoreFailed, reason="DISK_FULL"):
-    """The disk has no space for the write. Nothing of it was kept."""
+    """The disk has no space for a write. Nothing was written."""
 
 
 class StoreDamaged(VikingError, reason="STORE_DAMAGED"):

@@ -1,4 +1,4 @@
-"""The domain of Extract: memories that a conversation says, with their evidence."""
+"""The domain of Extract: memories taken from a conversation, with the messages that prove them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_AGENT = frozenset((MemoryKind.CASES, MemoryKind.PATTERNS))
 
 
 class ExtractSource(IntEnum):
-    """The origin of extracted memories."""
+    """The maker of extracted memories: a model, the rules, or none."""
 
     MODEL = 1
     RULES = 2
@@ -34,7 +34,7 @@ class ExtractSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A memory that a model or the rules propose; `evidence` has indices of messages."""
+    """A proposed memory; `evidence` has the indices of the messages that say it."""
 
     kind: MemoryKind
     text: str
@@ -45,7 +45,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A proposal that is not written, with the reason; the kind is None if it is no kind."""
+    """A proposal that is not written, with the reason; `kind` is None if it named no known kind."""
 
     kind: MemoryKind | None
     text: str
@@ -55,12 +55,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A fact that the user ends ("I no longer ...") or denies ("my name is not ...").
+    """A fact that the user says is over ("I no longer ...") or false ("my name is not ...").
 
     Attributes:
         kind: the kind, which decides the file that holds the fact.
-        key: the key of the relation, see vikingd.memory.relations.
-        value: the value that holds no longer; "" for any value.
+        key: the key of the fact's relation, see vikingd.memory.relations.
+        value: the value that is no longer true; "" for any value.
         sentence: the words of the user, which are kept as the reason.
         message: the index of the message.
     """
@@ -73,7 +73,7 @@ class Ending:
 
 
 class Meant(IntEnum):
-    """The way in which a request to forget names what is meant."""
+    """The form in which a request to forget names memories, see the example of each value."""
 
     BEFORE = 1  # "forget that": the statement before it
     STATEMENT = 2  # "that I live in Lyon"
@@ -84,14 +84,14 @@ class Meant(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """A request of the user to forget.
+    """The user's request to forget something, such as "please forget my sister's birthday".
 
     Attributes:
         topic: the statement or the name; "" for BEFORE and EVERYTHING.
         sentence: the request in the user's words.
         message: the index of its message.
-        meant: the way in which it names what is meant.
-        sure: False for words that may be no request, which only propose.
+        meant: the form in which the request names the memories.
+        sure: False if the words may be no request; then it is only proposed.
     """
 
     topic: str
@@ -103,7 +103,7 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Untaken:
-    """A sentence of the user that became no memory, with the reason, for people."""
+    """A sentence of the user that became no memory, and the reason as text for people."""
 
     sentence: str
     message: int
@@ -115,11 +115,11 @@ class Extracted:
     """The proposals from a conversation.
 
     Attributes:
-        source: the origin of the proposals.
-        reason: the reason for the origin, and the parts that were left out, for people.
+        source: the maker of the proposals.
+        reason: a text for people: why this maker, and which parts were left out.
         proposals: the proposals in the order of the answer, at most MAX_MEMORIES.
-        refused: proposals that the answer itself rules out.
-        failed: True if the model was asked and failed, so that rules took its place.
+        refused: the refused proposals, each with its reason.
+        failed: True if the model failed and rules took its place.
     """
 
     source: ExtractSource

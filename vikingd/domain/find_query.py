@@ -20,7 +20,7 @@ DEFAULT_LIMIT = 10
 
 
 class Levels(IntEnum):
-    """The nodes that a find returns."""
+    """The kinds of nodes that a find returns."""
 
     FILES = 1
     DIRECTORIES = 2

@@ -1,4 +1,4 @@
-"""The table of hidden characters: those that a reader does not see, or that act on a terminal.
+"""The table of hidden characters: invisible ones, and those that control a terminal.
 
 They are control characters (except tabs and the ends of lines), characters that change the
 direction of text, separators of lines, and what Unicode calls default ignorable: soft hyphens, zero
@@ -57,7 +57,10 @@ _FLAGS = ("gbeng", "gbsct", "gbwls")
 
 
 def _tags_of(flag: str) -> str:
-    """Return a pattern for each tag of a flag, within the flag."""
+    """Return a regular expression that matches the tag characters of a flag, within the flag alone.
+
+    `flag` is a code such as "gbeng", the flag of England.
+    """
     tags = [rf"\U{0xE0000 + ord(letter):08x}" for letter in flag] + [r"\U000e007f"]
     return "|".join(
         rf"(?<=\U0001f3f4{''.join(tags[:at])}){tag}(?={''.join(tags[at + 1 :])})"
@@ -89,7 +92,7 @@ def _hidden() -> re.Pattern[str]:
 
 
 def replaced(text: str, by: Callable[[str], str]) -> str:
-    """Return a text with another one in place of each hidden character."""
+    """Return a text in which each hidden character is replaced by `by(character)`."""
     # Most characters are no candidates, and the class alone is much faster than the whole pattern.
     return _CANDIDATE.sub(
         lambda found: by(found[0]) if _hidden().match(text, found.start()) else found[0], text
@@ -97,13 +100,16 @@ def replaced(text: str, by: Callable[[str], str]) -> str:
 
 
 def is_at(text: str, place: int) -> bool:
-    """Return True if the character at a place is hidden, and no control character or line end."""
+    """Return True if the character at index `place` is hidden.
+
+    Control characters and white space do not count.
+    """
     one = text[place]
     return not (one < "\xa0" or one.isspace()) and _hidden().match(text, place) is not None
 
 
 def removed(text: str) -> str:
-    """Return a text without hidden characters; control characters and ends of lines stay."""
+    """Return a text without hidden characters, but with its control characters and line ends."""
     return replaced(text, lambda one: one if one < "\xa0" or one.isspace() else "")
 
 
@@ -115,7 +121,7 @@ def marked(text: str) -> str:
 def first(text: str) -> str:
     """Return the code and name of the first hidden character in a text; "" if it has none.
 
-    For example, `U+202E (RIGHT-TO-LEFT OVERRIDE)`; see `named`.
+    For example `U+202E (RIGHT-TO-LEFT OVERRIDE)`.
     """
     if text.isascii() and text.isprintable():
         return ""
@@ -130,7 +136,7 @@ def named(character: str) -> str:
 
 
 def javascript() -> str:
-    """Return the module of the page that holds the table."""
+    """Return a JavaScript module with the table, for the browser page."""
     source = re.sub(r"\\U0*([0-9a-f]+)", r"\\u{\1}", SOURCE)
     return (
         "// Made by `python -m vikingd.domain.hidden` from the table there; do not edit.\n"

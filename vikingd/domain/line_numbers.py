@@ -1,7 +1,6 @@
-"""Numbers of lines in a content. The first line is 1, and a line feed ends a line.
+"""Line numbers in a content. The first line is 1, and a line feed ends a line.
 
-So a carriage return before a line feed ends no line of its own, and one alone is part of its line.
-Grep counts in the same way.
+A carriage return ends no line, alone or before a line feed. Grep counts in the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _GIVEN = re.compile(r"([0-9]{1,10})?(?:(:|(?<=[0-9])-(?=[0-9]))([0-9]{1,10})?)?"
 
 
 def lines_at(content: str, starts: Iterable[int]) -> Iterator[int]:
-    """Yield the line of each position, in one pass; the positions ascend."""
+    """Yield the line number of each index of `starts`, which must ascend; takes one pass."""
     line, at = 1, 0
     for start in starts:
         line += content.count("\n", at, start)
@@ -25,38 +24,39 @@ def lines_at(content: str, starts: Iterable[int]) -> Iterator[int]:
 
 
 def last_line(first: int, text: str) -> int:
-    """Return the line on which a text ends that begins on a line; a line feed at its end is in it.
+    """Return the number of the last line of a text that begins on line `first`.
 
-    0 is the line of a text that is no part of a content.
+    A line feed at its end counts to that line. A `first` of 0 gives 0: the text is no part of a
+    content.
     """
     return first + text.count("\n", 0, -1) if first else 0
 
 
 def shown_lines(first: int, last: int) -> str:
-    """Return lines as they are written, such as "12-40" or "12"; "" for none."""
+    """Return a range of lines for people, such as "12-40" or "12"; "" if `first` is 0."""
     if not first:
         return ""
     return f"{first}" if last <= first else f"{first}-{last}"
 
 
 def lines_behind(first: int, last: int) -> str:
-    """Return lines as they stand behind a URI, such as ":12-40"; "" for none."""
+    """Return a range of lines to append to a URI, such as ":12-40"; "" if `first` is 0."""
     return f":{shown_lines(first, last)}" if first else ""
 
 
 class LineRange(NamedTuple):
-    """A range of lines, both ends included; None: to the end of the content."""
+    """A range of lines, both ends included; a `last` of None is the end of the content."""
 
     first: int
     last: int | None
 
     def of(self, content: str, field: str) -> tuple[int, str]:
-        """Return the number of the last line, and the lines with their ends, as they are.
+        """Return the lines of a content in this range, as (number of the last line, text).
 
-        A range that goes on behind the content ends with it.
+        A range that ends after the content is cut. Line ends stay as they are.
 
         Raises:
-            InvalidField: the content ends before the range; names `field`.
+            InvalidField: the content ends before the range begins; names `field`.
         """
         if not content:
             raise InvalidField(field, "the content is empty")
@@ -73,10 +73,10 @@ class LineRange(NamedTuple):
 
 
 def line_range(given: str, field: str) -> LineRange:
-    """Return the lines of "12:40", "12:", ":40" or "12"; "12-40" is "12:40".
+    """Parse a range of lines: "12:40", "12:", ":40" or "12"; "12-40" is the same as "12:40".
 
     Raises:
-        InvalidField: names `field` and says which forms there are.
+        InvalidField: names `field` and lists the forms.
     """
     found = _GIVEN.fullmatch(given.strip())
     if not found or not (found[1] or found[3]):

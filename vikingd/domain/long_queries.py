@@ -33,11 +33,11 @@ _STOP_WORDS = frozenset(_STOP_WORDS_LISTED.split())
 
 
 def fitted(query: str) -> str:
-    """Return a query that the daemon takes; one within the limit is returned as it is.
+    """Return a query that the daemon accepts; a short one is returned unchanged.
 
-    A longer one becomes its first paragraph, the most telling words of its text, and its last
-    part. People ask before or after what they paste. A word is telling if it occurs often, is long,
-    or is a name or an identifier.
+    A longer query becomes its first paragraph, the most telling words of the rest, and its last
+    part, because people ask before or after a text that they paste. A word is telling if it occurs
+    often, is long, or is a name or an identifier.
     """
     if len(query) * 4 <= MAX_QUERY_BYTES or len(query.encode(errors="replace")) <= MAX_QUERY_BYTES:
         return query
@@ -56,13 +56,13 @@ def fitted(query: str) -> str:
 
 
 def _first_part(text: str) -> str:
-    """Return the first paragraph of a text, if it is short enough for a question; else ""."""
+    """Return the first paragraph of a text; "" if it is too long for a question."""
     found = _PARAGRAPH.search(text[: LAST_PART + 2])
     return text[: found.start()] if found else ""
 
 
 def _last_part(text: str) -> str:
-    """Return the last paragraph of a text, or its last characters, from a line or a word on."""
+    """Return the last paragraph of a text, or if it is long its last lines or words."""
     part = text[-LAST_PART:]
     for boundary in (_PARAGRAPH, re.compile("\n"), re.compile(" ")):
         if found := boundary.search(part):
@@ -71,7 +71,7 @@ def _last_part(text: str) -> str:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words that tell something: no numbers, hashes and stop words."""
+    """Yield the words of a text without numbers, hashes and stop words."""
     for found in _WORD.finditer(text):
         word = found[0].strip(".-/_~#&+%$@")
         if len(word) > _LONGEST_WORD:

@@ -1,4 +1,4 @@
-"""The domain of Glob and Grep: contexts by a pattern over paths, lines by a regular expression."""
+"""The domain of Glob and Grep: paths that match a glob, lines that match a regular expression."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class GlobQuery:
     Attributes:
         pattern: see GlobRequest in the proto.
         target_uri: the directory.
-        kind: this kind of nodes only; None for both.
-        after: the last URI of the page before; "" for the first page.
+        kind: the kind of nodes to return; None for both.
+        after: the last URI of the previous page; "" for the first page.
         limit: entries of a page, at most.
     """
 
@@ -45,7 +45,7 @@ class GlobQuery:
 
 @dataclass(frozen=True, slots=True)
 class GlobEntry:
-    """A context whose path matches a pattern."""
+    """A context whose path matches a glob."""
 
     uri: str
     context_type: ContextType
@@ -53,9 +53,9 @@ class GlobEntry:
 
 
 class Position(NamedTuple):
-    """A place in the order of a grep: by URI, then by level, then by line.
+    """A position in the result of a grep, which is sorted by URI, level and line.
 
-    After the last line of a context it is `(uri, CONTENT + 1, 0)`.
+    The position after the last line of a context is `(uri, CONTENT + 1, 0)`.
     """
 
     uri: str
@@ -76,7 +76,7 @@ class GrepQuery:
         glob: search only files whose path below the directory matches; "": all files.
         context_types: search these types only; empty for all.
         with_abstracts: search abstracts too.
-        after: the end of the page before; START for the first page.
+        after: the position at which the previous page ended; START for the first page.
         limit: matches of a page, at most.
     """
 
@@ -100,9 +100,10 @@ class GrepMatch:
         level: the text with the line: 0 the abstract, 2 the content.
         line: the number of the line in that text, from 1.
         column: the first character of the first match in the line, in code points, from 1.
-        text: the line; of a line of more than 500 characters, the part around the match.
+        text: the line; if it has more than 500 characters, the part around the match.
         start: the first character of the match in `text`, in code points, from 0.
-        end: one past its last character in `text`; a match that is cut ends with `text`.
+        end: the index after the last character of the match; if the match is cut, the length of
+            `text`.
         line_length: the length of the whole line, in code points.
     """
 

@@ -1,7 +1,7 @@
-"""Pinned memories: the mark 📌 before the text of an entry in its file.
+"""Pinned memories: a 📌 at the beginning of a memory's text in its file.
 
-The mark is a character of the text, so it survives edits by hand, exports and imports. It is
-neither indexed nor shown as a part of the text.
+The 📌 is part of the text, so it survives edits by hand, exports and imports. It is neither indexed
+nor shown as part of the text.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _BLOCK = re.compile(r"```|~~~|#{1,6}[ \t]|[>|]|[-+*][ \t]|[0-9]{1,9}[.)][ \t]")
 
 
 def is_pinned(text: str) -> bool:
-    """Return True if a text begins with PIN."""
+    """Return True if a text begins with PIN, the character 📌."""
     return text.startswith(PIN)
 
 
 def without_pin(text: str) -> str:
-    """Return a text without its mark."""
+    """Return a text without the 📌 at its beginning."""
     mark = _MARK.match(text)
     return text[mark.end() :] if mark else text
 
 
 def with_pin(text: str, pinned: bool) -> str:
-    """Return a text with the mark, or without it."""
+    """Return a text with a 📌 at its beginning if `pinned`, else without one."""
     text = without_pin(text)
     if not pinned:
         return text

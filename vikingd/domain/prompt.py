@@ -1,4 +1,4 @@
-"""The choices around a prompt: the forms of a built context, and the paths of a recall."""
+"""Choices for a text for a prompt: citations, order, reasons for dropped pieces, recall paths."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def bootstrap_interval(values: Sequence[float]) -> Interval:
     """Return the interval of the mean of at least one value (Efron, 1979).
 
     The limits are quantiles of the means of 1,000 resamples. The seed is fixed, so equal values
-    give equal limits. Of paired measures the values are the differences of the pairs.
+    give equal limits. To compare paired measures, pass the differences of the pairs.
     """
     draw = random.Random(_SEED)
     means = sorted(fmean(draw.choices(values, k=len(values))) for _ in range(_RESAMPLES))

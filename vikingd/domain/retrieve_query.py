@@ -1,4 +1,4 @@
-"""The domain of Retrieve: a query by a strategy of the caller, and its items."""
+"""The domain of Retrieve: a query whose caller chooses how texts are found and ranked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RRF_K = 60
 
 
 class Mode(IntEnum):
-    """The side of the index that answers: vectors, words or both."""
+    """The part of the index that is searched: vectors, words or both."""
 
     VECTOR = 1
     KEYWORD = 2
@@ -28,7 +28,7 @@ class Mode(IntEnum):
 
 
 class Include(IntEnum):
-    """An optional part of an item."""
+    """An optional part of each item in the reply."""
 
     TEXT = 1
     METADATA = 2
@@ -72,7 +72,7 @@ class Boost:
 # Not frozen: a frozen one takes four times as long to make.
 @dataclass(slots=True)
 class RetrieveQuery:
-    """A checked query by a strategy; RetrieveRequest in the proto documents each field.
+    """A checked query of Retrieve; RetrieveRequest in the proto documents each field.
 
     `vector` is the float32 vector [dim] of the query, of any length; None until it is embedded, or
     if there is none.

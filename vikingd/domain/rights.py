@@ -14,7 +14,7 @@ DEFAULT_TENANT = "default"
 
 
 class Right(IntEnum):
-    """The rights, as in the proto. Each includes those before it."""
+    """The rights of a key, as in the proto. Each right includes those before it."""
 
     READ = 1
     WRITE = 2
@@ -35,8 +35,9 @@ class Caller:
     Attributes:
         key: id of the key; "" if the call needs none.
         tenant: the tenant whose data the call sees.
-        user: the user whose roots are `viking://users/USER`; "" without one.
-        is_operator: True if the caller manages tenants and keys, and may do all in each tenant.
+        user: the user whose own directory is `viking://users/USER`; "" for no user.
+        is_operator: True if the caller manages tenants and keys, and has every right in each
+            tenant.
     """
 
     __slots__ = ("_prefixes", "is_operator", "key", "tenant", "user")
@@ -63,17 +64,17 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The name of the caller in caches. Callers of one name share cached results."""
+        """The key of this caller in caches. Callers with equal names share cached results."""
         return f"user {self.user}" if self.user else self.key
 
     def may(self, right: Right, uri: str) -> bool:
-        """Return whether the caller has a right on a URI."""
+        """Return True if the caller has the right on a URI."""
         return any(uris.is_within(uri, prefix) for prefix in self._prefixes[right])
 
     def parts(self, directory: str) -> tuple[str, ...]:
-        """Return the readable subtrees of a directory, in the order of URIs.
+        """Return the URIs of the readable subtrees in a directory, sorted; none contains another.
 
-        It is the directory itself if all of it is readable. No part contains another.
+        If all of the directory is readable, the result is the directory itself.
         """
         if self.may(Right.READ, directory):
             return (directory,)
@@ -81,9 +82,10 @@ class Caller:
         return tuple(prefix for prefix in readable if uris.is_within(prefix, directory))
 
     def readable_above(self, uri: str) -> str | None:
-        """Return the outermost readable directory that a URI is within; None if it is unreadable.
+        """Return the outermost readable directory that contains a URI.
 
-        It is the URI itself if nothing above it is readable.
+        It is the URI itself if no directory above it is readable, and None if the URI is
+        unreadable.
         """
         readable = self._prefixes[Right.READ]
         return next((prefix for prefix in readable if uris.is_within(uri, prefix)), None)
@@ -94,7 +96,10 @@ class Caller:
             raise NotReadable(uri)
 
     def check(self, right: Right, uri: str) -> None:
-        """Raise PermissionDenied unless the caller has the right. It depends on the URI alone."""
+        """Raise PermissionDenied unless the caller has the right on the URI.
+
+        The URI need not exist, so the error does not tell whether it does.
+        """
         if not self.may(right, uri):
             raise PermissionDenied(
                 f"the key {self.key} has no right to {right.name.lower()} {uri}",

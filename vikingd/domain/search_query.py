@@ -1,4 +1,4 @@
-"""The domain of Search: a task with its session, and its plan."""
+"""The domain of Search: a task with the conversation before it, and the queries planned for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SearchMode(IntEnum):
 
 
 class PlanSource(IntEnum):
-    """The origin of a plan."""
+    """The maker of a plan: a model, the rules, or none."""
 
     MODEL = 1
     RULES = 2
@@ -40,13 +40,13 @@ SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def id_of(begun: SessionMessage) -> str:
-    """Return an id for a session without one, given its first message."""
+    """Return an id for a session that has none: a hash of its first message."""
     return hashlib.sha256(f"{begun.role}\0{begun.content}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSession:
-    """The conversation before a search; `id` names it, "" if it has no name."""
+    """The conversation before a search; `id` is its name, or ""."""
 
     summary: str = ""
     messages: tuple[SessionMessage, ...] = ()
@@ -55,7 +55,7 @@ class SearchSession:
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery:
-    """One query of a plan; type UNSPECIFIED asks all contexts, priority 1 of 5 comes first."""
+    """One query of a plan. UNSPECIFIED searches all types; priority 1 comes first, 5 last."""
 
     query: str
     context_type: ContextType
@@ -65,7 +65,7 @@ class TypedQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """The queries of a task by priority; empty if there is nothing to look up."""
+    """The queries for a task, sorted by priority; none if nothing needs to be looked up."""
 
     source: PlanSource
     reason: str
@@ -78,7 +78,7 @@ class QueryPlan:
 class SearchQuery:
     """A checked task with its session; SearchRequest in the proto documents each field.
 
-    `find` has the settings of each query of the plan, with an empty text.
+    `find` has the settings that all queries of the plan share; its text is empty.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Sentences of a text in English, Chinese or both, without a model."""
+"""The division of a text in English, Chinese or both into sentences, without a model."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def sentences(text: str) -> list[str]:
 
 
 def sentence_ends(text: str) -> list[int]:
-    """Return the offset behind each sentence and its white space; the last one is len(text).
+    """Return the end index of each sentence, white space after it included.
 
-    The end of a line ends a sentence before a blank line or a list item alone. A sentence in doubt
-    goes on. The time is linear in the length of the text.
+    The last index is len(text). A line end ends a sentence only before a blank line or a list item.
+    In doubt a sentence is not divided. The time is linear in the length of the text.
     """
     ends, start = list[int](), 0
     for mark in _MARK.finditer(text):
@@ -89,7 +89,7 @@ def sentence_ends(text: str) -> list[int]:
 
 
 def _is_end(text: str, start: int, mark: re.Match[str]) -> bool:
-    """Return True if a mark ends the sentence that begins at `start`."""
+    """Return True if a mark such as "." or "?" ends the sentence that begins at index `start`."""
     marks, closing, space, end = mark["marks"], mark["closing"], mark["space"], mark.end()
     if end == len(text) or ("\n" in space and _NEW_BLOCK.match(text, mark.start("space"))):
         return True
@@ -109,12 +109,15 @@ def _is_end(text: str, start: int, mark: re.Match[str]) -> bool:
 
 
 def _begins(word: str) -> bool:
-    """Return True for a capitalized word that seldom stands behind an abbreviation or a name."""
+    """Return True if a capitalized word mostly begins a sentence, such as "The" in "etc. The"."""
     return word.lower() in _BEGINNINGS and not word.islower()
 
 
 def _abbreviates(before: str, word: str) -> bool:
-    """Return True if a full stop between a text and a word ends an abbreviation or a number."""
+    """Return True if the full stop between `before` and `word` does not end a sentence.
+
+    It belongs to an abbreviation or a number, as in "Dr. Smith" or "3. Mai".
+    """
     if _NUMBER.search(before) or (_DAY.search(before) and word.lower() in _MONTHS):
         return True
     found = _REVERSED_WORD.match(before[::-1])
@@ -132,7 +135,7 @@ def _abbreviates(before: str, word: str) -> bool:
 
 
 def _goes_on(text: str, start: int, mark: re.Match[str], word: str) -> bool:
-    """Return True if a sentence goes on behind what a mark closes, as in "Go!" he said."""
+    """Return True if a sentence goes on after a closing quote or bracket, as in "Go!" he said."""
     closing, end = mark["closing"][-1], mark.end()
     if word[:1].islower() or closing in "》〉" or _PARTICLE.match(text, end):
         return True

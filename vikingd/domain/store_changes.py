@@ -1,4 +1,4 @@
-"""The changes that a store passes to its index, the backlog of vectors, and results of writes."""
+"""Changes that a store passes to its index, texts that wait for vectors, and results of writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PutRefusal:
         index: the index of the context in the batch.
         reason: the reason of the error, such as "INVALID_FIELD".
         field: the path of the invalid field within the context; "" for the whole context.
-        message: an explanation for people, without the field.
+        message: an explanation for people, without the name of the field.
     """
 
     index: int
@@ -68,8 +68,8 @@ class Backlog(NamedTuple):
 class IndexedText:
     """A text with its id in the store, and the passage that a reply shows.
 
-    The passage begins at code point `start` of the content, on `line`, below the headings of
-    `section`. It is "" for the text of an abstract, since the abstract is a field of the context.
+    The passage begins at code point `start` of the content, on line number `line`, below the
+    headings `section`. The passage is "" for an abstract, which is a field of the context.
     """
 
     text_id: int
@@ -86,7 +86,7 @@ class IndexedText:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """Change feed: this context now has exactly these fields and texts."""
+    """Change feed: a context was written; its fields and texts are exactly these."""
 
     context_id: int
     uri: str
@@ -100,14 +100,14 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Change feed: this context and all below it are removed."""
+    """Change feed: a context was removed, with all below it."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Change feed: this text now has its vector."""
+    """Change feed: a text got its vector."""
 
     text_id: int
     vector: bytes
@@ -115,7 +115,7 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Change feed: these two contexts are now linked, for this reason.
+    """Change feed: two contexts were linked, with a reason.
 
     A link ends when one of its contexts is removed or moved. After a move the store links the new
     URI again.
@@ -128,7 +128,7 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class Unlinked:
-    """Change feed: these two contexts are no longer linked."""
+    """Change feed: two contexts are no longer linked."""
 
     uri: str
     other: str
@@ -136,7 +136,7 @@ class Unlinked:
 
 @dataclass(frozen=True, slots=True)
 class AllLinks:
-    """Change feed: these are now all links."""
+    """Change feed: all links were replaced by these."""
 
     links: tuple[Linked, ...]
 
@@ -160,9 +160,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """An idempotent call: repetitions by the same caller have no further effect.
+    """The id of a call that must have its effect once, even if the caller repeats it.
 
-    `reply` makes the reply to store, within the transaction; b"" if nothing was done.
+    `reply` makes the reply that is stored for repetitions, within the transaction; b"" if the call
+    changed nothing.
     """
 
     id: str  # chosen by the caller
@@ -172,5 +173,5 @@ class Once:
 
     @property
     def key(self) -> str:
-        """The key under which the reply is stored, another one for each caller."""
+        """The key of the stored reply; it contains the caller, so that callers do not share ids."""
         return f"{self.caller}\n{self.id}" if self.caller else self.id  # neither has a newline

@@ -18,8 +18,8 @@ class TenantSettings:
     """The section [tenants] of the configuration.
 
     Attributes:
-        most_open: the most open stores beside that of the default tenant.
-        idle_seconds: a store is closed after so many seconds without a call.
+        most_open: how many stores may be open, that of the default tenant not counted.
+        idle_seconds: a store without a call for so long is closed.
     """
 
     most_open: Annotated[int, Interval(ge=1, le=10_000)] = 100
@@ -27,12 +27,12 @@ class TenantSettings:
 
 
 def is_tenant_name(name: str) -> bool:
-    """Return whether a text has the form of a tenant's name."""
+    """Return True if a text is a valid name of a tenant; the tenant need not exist."""
     return _NAME.fullmatch(name) is not None
 
 
 def check_tenant_name(name: str) -> None:
-    """Raise InvalidField unless a text has the form of a tenant's name."""
+    """Raise InvalidField unless a text is a valid name of a tenant."""
     if not is_tenant_name(name):
         raise InvalidField(
             "name",
@@ -42,5 +42,5 @@ def check_tenant_name(name: str) -> None:
 
 
 def missing(name: str) -> NotFound:
-    """Return the error for a tenant that does not exist."""
+    """Return the NotFound error for a tenant."""
     return NotFound(name, f"there is no tenant {name}")

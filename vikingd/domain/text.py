@@ -1,4 +1,4 @@
-"""Scripts and lengths of texts, without any model; regular expressions for texts."""
+"""Scripts and lengths of texts, without a model; helpers for regular expressions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vikingd.domain import hidden
 
 
 def lazy(source: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern that is compiled at its first use; a large one takes milliseconds.
+    """Return a pattern that is compiled at its first use, since a large one takes milliseconds.
 
-    `source` may be a function that makes the text of the pattern then.
+    `source` may be a function that returns the source then.
     """
     return cast("re.Pattern[str]", _Lazy(source, flags))
 
@@ -101,25 +101,31 @@ def normalized(text: str) -> str:
 
 
 def characters(source: str) -> str:
-    """Return the characters of the first plane that a pattern matches, for a class of `re`."""
+    """Return the characters U+0000 to U+FFFF that a pattern matches, as ranges for `[...]` of `re`.
+
+    For `[a-c]` it returns the escapes of "a-c".
+    """
     return _ranges(rf"(?:{source})+", "".join(map(chr, _FIRST_PLANE)))
 
 
 @cache
 def marks() -> str:
-    """Return the marks of letters, which are no word characters of `re`, for a class of it."""
+    r"""Return the combining marks as ranges for `[...]` of `re`, whose `\w` leaves them out."""
     categories = map(unicodedata.category, map(chr, _FIRST_PLANE))
     return _ranges("M+", "".join("M" if one in ("Mn", "Mc") else " " for one in categories))
 
 
 def _ranges(source: str, plane: str) -> str:
-    """Return the places that a pattern finds in a text of the first plane's length."""
+    """Return the index ranges of a pattern's matches in `plane`, as escapes of characters.
+
+    `plane` has one character for each code point from 0 to U+FFFF.
+    """
     found = re.finditer(source, plane)
     return "".join(f"\\u{run.start():04x}-\\u{run.end() - 1:04x}" for run in found)
 
 
 def script_of(text: str) -> int:
-    """Return the script of most letters of a text outside of code; NONE without letters.
+    """Return the script of most letters of a text, code excepted; NONE without letters.
 
     Japanese mixes Han with kana, so a text with at least one eighth as much kana as Han is KANA.
     """
@@ -159,12 +165,12 @@ def approximate_tokens(text: str) -> int:
 
 
 def _in_runs(pattern: re.Pattern[str], text: str) -> int:
-    """Return the characters of all runs that a pattern finds."""
+    """Return the number of characters in all matches of a pattern."""
     return sum(map(len, pattern.findall(text)))
 
 
 def text_to_index(title: str, section: str, text: str) -> str:
-    """Return the text that is embedded and indexed for a piece: its headings, then its text."""
+    """Return the text to embed and index for a passage or an abstract: headings, then the text."""
     head = section
     if title and not section.startswith(title):
         head = f"{title}{SECTION_SEPARATOR}{section}" if section else title
@@ -180,7 +186,7 @@ def without_invisible(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text for a terminal or a prompt, with U+FFFD for each hidden character."""
+    """Return a text to show on a terminal or in a prompt, each hidden character as U+FFFD."""
     return hidden.marked(text.replace("\r\n", "\n"))
 
 
@@ -208,19 +214,22 @@ def join_lines(lines: Iterable[str]) -> str:
 
 
 def _is_unspaced(before: str, behind: str) -> bool:
-    """Return True if both sides of a break are wide, or one is and the other is neutral."""
+    """Return True if no space belongs between two joined lines, as in Chinese and Japanese.
+
+    That holds if both sides of the break are wide characters, or one is and the other is neutral.
+    """
     if _WIDE_END.search(before):
         return _NEUTRAL_START.match(behind) is not None
     return bool(_WIDE_START.match(behind) and _NEUTRAL_END.search(before))
 
 
 def without_layout(text: str) -> str:
-    """Return the text with one space for all white space, so that layout makes no difference."""
+    """Return a text with each run of white space as one space, for comparisons."""
     return " ".join(text.split())
 
 
 def common_section(a: str, b: str) -> str:
-    """Return the headings that two sections share, from the first on."""
+    """Return the first headings that two sections have in common; "" if the first ones differ."""
     if a == b:
         return a
     pairs = zip(a.split(SECTION_SEPARATOR), b.split(SECTION_SEPARATOR), strict=False)

@@ -1,4 +1,4 @@
-"""Traditional Chinese characters as simplified ones, for rules that are written in these."""
+"""Traditional Chinese characters as simplified ones, for rules written in simplified Chinese."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _SIMPLIFIED = str.maketrans(
 
 
 def simplified(text: str) -> str:
-    """Return a text with the simplified forms of common characters, and of the same length."""
+    """Return a text with common characters in simplified form; its length stays the same."""
     return text.translate(_SIMPLIFIED)

@@ -1,13 +1,13 @@
 """viking:// URIs: the external names of contexts.
 
 A URI is `viking://` followed by segments joined by `/`. `viking://` itself is the root. Segments
-have any characters but control characters. `.` and `..` are no segments. URIs sort by their code
+have any characters but control characters. `.` and `..` are not allowed. URIs sort by their code
 points, which is the order of their UTF-8 bytes.
 
 A URI has one form: NFC, without hidden characters, see `canonical`. So names that look the same are
 the same name. A new URI with a hidden character is refused.
 
-The first segment `~` of a request stands for `users/USER`, the caller's own; see `expand`.
+In a request, the first segment `~` stands for the caller's directory `users/USER`; see `expand`.
 """
 
 from __future__ import annotations
@@ -51,17 +51,20 @@ _USERS = f"{ROOT}users/"
 
 
 def canonical(text: str) -> str:
-    """Return a URI, a name or a glob in NFC without hidden characters; control characters stay."""
+    """Return a URI, a name or a glob in NFC, without hidden characters.
+
+    Control characters stay, so that `parse` can refuse them.
+    """
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", hidden.removed(text))
 
 
 def parse(uri: str, field: str = "uri") -> str:
-    """Return the checked URI in its canonical form, without a trailing slash.
+    """Return a URI in its canonical form, without a slash at its end.
 
     Raises:
-        InvalidField: naming `field`, if this is no valid URI.
+        InvalidField: the text is no valid URI; names `field`.
     """
     if not uri.startswith(ROOT):
         such = f"such as {ROOT}resources/notes/tea.md"
@@ -91,10 +94,10 @@ def parse(uri: str, field: str = "uri") -> str:
 
 
 def parse_new(uri: str, field: str = "uri") -> str:
-    """Return the checked URI of a context that may be new.
+    """Return the URI of a context to write in its canonical form.
 
     Raises:
-        InvalidField: naming `field`, if this is no valid URI, or if it has a hidden character.
+        InvalidField: the text is no valid URI, or has a hidden character; names `field`.
     """
     parsed = parse(uri, field)
     if found := hidden.first(uri):
@@ -148,7 +151,7 @@ def context_type(uri: str) -> ContextType:
 
 
 def may_exist(uri: str) -> bool:
-    """Return True if `uri` has a type or is a directory above a typed root."""
+    """Return True if a context with this URI may exist: at or below a typed root, or above one."""
     if context_type(uri) is not ContextType.UNSPECIFIED or uri == ROOT:
         return True
     segments = uri[len(ROOT) :].split("/")
@@ -161,7 +164,7 @@ def check_user(name: str, field: str) -> str:
     """Return the name of a user if it is valid.
 
     Raises:
-        InvalidField: naming `field`, if it is not.
+        InvalidField: the name is not valid; names `field`.
     """
     if not _USER.fullmatch(name):
         raise InvalidField(
@@ -178,15 +181,15 @@ def user_root(user: str) -> str:
 
 
 def user_of(uri: str) -> str:
-    """Return the user in whose directory a URI is; "" if it is in none."""
+    """Return the user whose directory contains a URI; "" if none does."""
     return uri[len(_USERS) :].partition("/")[0] if uri.startswith(_USERS) else ""
 
 
 def expand(uri: str, user: str, field: str = "uri") -> str:
-    """Return the URI with the directory of the user in place of a first segment `~`.
+    """Return a URI whose first segment `~` is replaced by the user's directory.
 
     Raises:
-        InvalidField: naming `field`, if the URI begins with `~` and `user` is "".
+        InvalidField: the URI begins with `~` and `user` is ""; names `field`.
     """
     if uri != _OWN and not uri.startswith(f"{_OWN}/"):
         return uri

@@ -1,4 +1,4 @@
-"""The form that a wrong value must have, in plain words: "a whole number", "one of a, b or c"."""
+"""The form that a setting or field must have, in words: "a whole number", "one of a, b or c"."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _LIMITS = {
 
 
 def wanted(fault: Mapping[str, Any]) -> str:
-    """Return the form that a value must have; "" if the fault is of another kind.
+    """Return the required form of a value that pydantic refused; "" for other kinds of faults.
 
     Args:
-        fault: an error of pydantic's, with its `type` and its `ctx`.
+        fault: an error of pydantic, with its `type` and its `ctx`.
     """
     kind, limits = str(fault["type"]), fault.get("ctx", {})
     if kind in ("literal_error", "enum"):
@@ -60,5 +60,5 @@ def wanted(fault: Mapping[str, Any]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as JSON, cut to a few words."""
+    """Return a value as JSON, shortened, for an error."""
     return shortened(json.dumps(value, ensure_ascii=False, default=repr), _SHOWN)

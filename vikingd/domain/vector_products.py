@@ -1,4 +1,4 @@
-"""Products of vectors that have the same bits on every processor.
+"""Dot products of vectors, equal to the last bit on every processor.
 
 BLAS and einsum add in an order that depends on the processor, and may fuse multiplications.
 """
@@ -11,7 +11,7 @@ from viking_kernels.arrays import F32, F64
 
 
 def product(x: F32, y: F32) -> float:
-    """Return x . y of float32 [dim].
+    """Return the dot product of x and y, float32 [dim].
 
     Raises:
         ValueError: the shapes differ.
@@ -20,10 +20,10 @@ def product(x: F32, y: F32) -> float:
 
 
 def products(x: F32, y: F32) -> F64:
-    """Return the product of each row of x, float32 [n, dim], with y.
+    """Return the dot product of each row of x, float32 [n, dim], with y.
 
     Args:
-        y: float32 [dim] for all rows, or [n, dim] for each its own.
+        y: float32 [dim], one vector for all rows; or [n, dim], one vector for each row.
 
     Raises:
         ValueError: the shapes differ.
@@ -32,7 +32,7 @@ def products(x: F32, y: F32) -> F64:
 
 
 def _plain(x: F32) -> F32:
-    """Return x, or a copy that is contiguous and writable: the kernel is compiled for such."""
+    """Return x, or a contiguous and writable copy, since the kernel is compiled for such arrays."""
     return np.require(x, np.float32, ("C", "W"))
 
 

@@ -1,4 +1,4 @@
-"""The application of the gateway: the table of its routes."""
+"""The application of the gateway, with its table of routes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
 
     Args:
         settings: the settings of the gateway, and of the daemon that it calls.
-        listen: the address with the port that was taken.
+        listen: the address at which the gateway listens, with its real port.
 
     Raises:
         ConfigError: the daemon's address, or a file of the credentials for it, cannot be used.
@@ -106,14 +106,14 @@ def _routes(
 
 
 def _files_of_the_page() -> list[str]:
-    """Return the paths of what a browser loads; other paths are unknown for each method."""
+    """Return the paths of the browser page's files; any other path does not exist."""
     found = sorted(path for path in PAGE.rglob("*") if path.suffix in _LOADED)
     names = [path.relative_to(PAGE) for path in found]
     return [f"/{name.as_posix()}" for name in names if "node_modules" not in name.parts]
 
 
 def _route(path: str, **handlers: Handler) -> Route:
-    """Return the route of a path with the handlers of its methods."""
+    """Return the route of a path; `handlers` has a handler by HTTP method."""
 
     async def handle(request: Request) -> Response:
         # HEAD is a GET whose body the server leaves out.

@@ -1,4 +1,4 @@
-"""The bodies of requests, read within limits of size, time and memory."""
+"""The reading of request bodies, with limits of size, time and memory."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Bodies:
     """Reads the bodies of requests.
 
     Args:
-        most: bytes of the largest body.
-        remedy: told of a larger one.
+        most: the most bytes of a body.
+        remedy: the end of the error for a larger body, which says what to do.
     """
 
     def __init__(self, most: int, remedy: str = REMEDY) -> None:
@@ -46,16 +46,16 @@ class Bodies:
     async def read(
         self, request: Request, check: Callable[[], Awaitable[None]]
     ) -> AsyncIterator[bytes]:
-        """Yield the body of a request, for a `with` block.
+        """Read a body; return a context manager that yields its bytes.
 
         The bytes of a large body count as held in memory until the end of the block.
 
         Args:
             request: the request, whose body was not read before.
-            check: called before a large body is read; raises if the caller may not send it.
+            check: called before a large body is read; it raises if the caller may not send one.
 
         Raises:
-            Fault: the body is too large, too slow, or one of too many.
+            Fault: the body is too large or too slow, or too many large ones are read.
             starlette.requests.ClientDisconnect: the client went away.
         """
         parts: list[bytes] = []
@@ -70,12 +70,12 @@ class Bodies:
     async def save(
         self, request: Request, check: Callable[[], Awaitable[None]], path: Path
     ) -> AsyncIterator[None]:
-        """Write the body of a request to a new file, which is whole within the `with` block.
+        """Write a body to a new file, which is complete within the block of this context manager.
 
-        The arguments and errors are those of `read`; the bytes count as held, too.
+        Arguments and errors are those of `read`. The bytes count as held, too.
 
         Raises:
-            Fault: the file cannot be written, either.
+            Fault: as in `read`, or the file cannot be written.
         """
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(await _done(path.open, "xb"))
@@ -94,7 +94,10 @@ class Bodies:
         check: Callable[[], Awaitable[None]],
         take: Callable[[bytes], Awaitable[None]],
     ) -> AsyncIterator[None]:
-        """Pass the parts of a body to `take`; its bytes are held until the end of the block."""
+        """Pass the parts of a body to `take`, then run the block.
+
+        The bytes of a large body count as held until the end of the block.
+        """
         held = 0
 
         def hold(size: int) -> None:
@@ -136,12 +139,12 @@ class Bodies:
 
 
 def too_large(most: int, remedy: str = REMEDY) -> Fault:
-    """Return the fault of a request that is larger than `most` bytes."""
+    """Return the error for a request that is larger than `most` bytes."""
     return Fault(413, f"the request is larger than {most:,} bytes; {remedy}")
 
 
 async def _done(function: Callable[..., T], *given: Any) -> T:
-    """Return the result of a function of a file, which a thread calls.
+    """Run a function that reads or writes a file on a thread; return its result.
 
     Raises:
         Fault: the disk refuses.
@@ -153,6 +156,6 @@ async def _done(function: Callable[..., T], *given: Any) -> T:
 
 
 def _declared(request: Request) -> int:
-    """Return the length that the head tells; 0 if it tells none."""
+    """Return the value of the header Content-Length; 0 without a valid one."""
     length = request.headers.get("content-length", "")
     return int(length) if length.isascii() and length.isdecimal() else 0

@@ -1,4 +1,4 @@
-"""The sign-in of browsers: POST, GET and DELETE /session."""
+"""The sign-in and sign-out of browsers: POST, GET and DELETE /session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SigningIn:
         self._bodies = Bodies(_LARGEST)
 
     async def begin(self, request: Request) -> Response:
-        """Check a key by a call, and begin a session with it."""
+        """Check a key by a call to the daemon, and begin a session with it."""
         check_json(request)
         async with self._bodies.read(request, _nothing) as body:
             caller = _caller(json_form.read(body))
@@ -40,7 +40,7 @@ class SigningIn:
         return _json({"signedIn": True, "tenant": caller.tenant}, cookie)
 
     async def show(self, request: Request) -> Response:
-        """Tell whether the browser is signed in, and whether the gateway needs a key."""
+        """Return whether the browser is signed in, and whether the gateway needs a key."""
         caller = self._callers.sessions.caller(self._callers.session(request.headers))
         return _json(
             {
@@ -51,7 +51,7 @@ class SigningIn:
         )
 
     async def end(self, request: Request) -> Response:
-        """Forget the session."""
+        """End the session."""
         self._callers.sessions.end(self._callers.session(request.headers))
         return Response(status_code=204, headers=self._callers.forgotten())
 
@@ -61,7 +61,7 @@ async def _nothing() -> None:
 
 
 def _caller(given: Any) -> Caller:
-    """Return the key and the tenant in the body of a request.
+    """Return the key and the tenant in the body of a sign-in.
 
     Raises:
         Fault: the body is no object, has an unknown field, or has no key.
@@ -78,7 +78,10 @@ def _caller(given: Any) -> Caller:
 
 
 def _is_secure(request: Request) -> bool:
-    """Return False for a browser that would drop a cookie for TLS: plain HTTP, not loopback."""
+    """Return True if the session's cookie may be limited to TLS (attribute Secure).
+
+    It may not on a page over plain HTTP, except on loopback: the browser would drop it.
+    """
     origin = urlsplit(request.headers.get("origin", ""))
     return origin.scheme != "http" or origin.hostname in ("127.0.0.1", "::1", "localhost")
 

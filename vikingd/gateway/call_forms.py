@@ -1,4 +1,4 @@
-"""The forms with which a page makes calls, and the same calls as commands of curl."""
+"""HTML forms that make the calls of an API, and the same calls as curl commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _UNQUOTED = "!'()*~"  # what encodeURIComponent of a browser leaves, beside lett
 
 
 def resolved(parameters: list[Part], about: Part) -> list[Part]:
-    """Return parameters with the common ones of a description in place of references to them."""
+    """Return the parameters of an operation with references to common ones resolved.
+
+    `about` is the whole OpenAPI description.
+    """
     common = about["components"]["parameters"]
     return [common.get(one.get("$ref", "").rpartition("/")[2], one) for one in parameters]
 
@@ -33,11 +36,11 @@ def form(
     """Yield the form of a call as HTML: its parameters, its body, its command and a button.
 
     Args:
-        name: the name of the call, with which the ids begin.
-        method: of HTTP, in lower case.
-        path: with the names of its variables in braces.
-        operation: the operation, as OpenAPI has it.
-        parameters: of the path, the URL and the head.
+        name: the name of the call; the ids of its elements begin with it.
+        method: the HTTP method, in lower case.
+        path: the path, with its variables in braces, such as /v1/contexts/{path}.
+        operation: the OpenAPI operation.
+        parameters: the parameters in the path, the URL and the headers.
     """
     content = operation.get("requestBody", {}).get("content", {})
     kind = next(iter(content), "")
@@ -71,14 +74,14 @@ def form(
 
 
 def curl(method: str, path: str, kind: str, body: str, parameters: list[Part]) -> str:
-    """Return the command of a call with its examples. The script of the page makes the same.
+    """Return the curl command of a call with example values; the page's script makes the same.
 
     Args:
-        method: of HTTP, in lower case.
-        path: with the names of its variables in braces.
-        kind: the type of the body; "" without one.
+        method: the HTTP method, in lower case.
+        path: the path, with its variables in braces.
+        kind: the media type of the body; "" without a body.
         body: the body, if it is JSON.
-        parameters: of the path, the URL and the head.
+        parameters: the parameters in the path, the URL and the headers.
     """
     given = {where: _examples(parameters, where) for where in ("path", "query", "header")}
     for name, value in given["path"].items():
@@ -97,7 +100,7 @@ def curl(method: str, path: str, kind: str, body: str, parameters: list[Part]) -
 
 
 def text_of(text: str) -> str:
-    """Return a text as HTML; what is between backticks is code."""
+    """Return a text as HTML; parts between backticks become code."""
     parts = escape(text).split("`")
     return "".join(
         f"<code>{part}</code>" if i % 2 and i + 1 < len(parts) else part
@@ -116,7 +119,7 @@ def _field(call: str, parameter: Part) -> Iterator[str]:
 
 
 def _copy(of: str, what: str) -> str:
-    """Return a button that copies the text of the element with an id."""
+    """Return a button that copies the text of the element with the id `of`."""
     label = f'aria-label="Copy {what}"'
     return f'<button type="button" class="copy" data-copy="{of}" {label}>Copy</button>'
 
@@ -130,7 +133,7 @@ def _examples(parameters: list[Part], where: str) -> dict[str, str]:
 
 
 def _plain(value: Any) -> str:
-    """Return a value as it stands in a URL."""
+    """Return a value in the form that a URL has."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -141,5 +144,5 @@ def _shown(example: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in the quotes of a shell."""
+    """Return a text quoted for a shell."""
     return "'" + text.replace("'", "'\\''") + "'"

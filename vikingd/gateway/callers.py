@@ -1,4 +1,4 @@
-"""The callers: a key in the header `authorization`, or a session that a cookie names."""
+"""The callers of HTTP requests: a key in the header `authorization`, or a session by cookie."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _UNSENDABLE = f"must be printable ASCII text without spaces, of at most {_LONGES
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The key and the tenant of a request; "" where there is none."""
+    """The key and the tenant of a request; "" if the request has none."""
 
     key: str = field(default="", repr=False)
     tenant: str = ""
@@ -45,7 +45,7 @@ class Caller:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata of the calls."""
+        """The metadata for calls of the daemon."""
         pairs = [(AUTHORIZATION, f"Bearer {self.key}")] if self.key else []
         return [*pairs, (TENANT, self.tenant)] if self.tenant else pairs
 
@@ -58,7 +58,7 @@ class _Session:
 
 
 class Sessions:
-    """The keys of signed-in browsers, in memory alone. They are found by the hash of a random id.
+    """The keys of signed-in browsers, kept in memory only, by the hash of the session's random id.
 
     Args:
         clock: a monotonic clock in seconds.
@@ -69,7 +69,7 @@ class Sessions:
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()  # by their last use
 
     def begin(self, key: str, tenant: str) -> str:
-        """Begin a session and return its id. Of too many, the longest idle session ends."""
+        """Begin a session and return its id. If there are too many, the longest idle one ends."""
         own = [digest for digest, session in self._sessions.items() if session.key == key]
         if len(own) >= MOST_OF_KEY:
             del self._sessions[own[0]]
@@ -99,12 +99,13 @@ class Sessions:
 
 
 class Callers:
-    """Finds the key of a request, in its header or by the session that its cookie names.
+    """Finds the key of a request, in its header or by the session in its cookie.
 
     Args:
-        needs_key: refuse requests without a key, because other machines reach the gateway. To the
-            daemon, such a call would look like one from its own machine, which needs no key.
-        cookie: the name of the cookie with the id of a session.
+        needs_key: refuse requests without a key. Needed if other machines reach the gateway,
+            because the daemon takes the gateway's calls for calls of its own machine, which need no
+            key.
+        cookie: the name of the cookie with the id of the session.
     """
 
     def __init__(self, *, needs_key: bool, cookie: str) -> None:
@@ -116,7 +117,8 @@ class Callers:
         """Return the caller of a request.
 
         Raises:
-            Fault: it has no key where one is needed, no readable one, or a session that has ended.
+            Fault: the request has no key although one is needed, an unreadable key, or a session
+                that has ended.
         """
         tenant = _checked(TENANT, headers.get(TENANT, ""))
         given = headers.get(AUTHORIZATION)
@@ -132,7 +134,7 @@ class Callers:
         return Caller(tenant=tenant)
 
     def session(self, headers: Mapping[str, str]) -> str:
-        """Return the id of the session in the cookies of a request; "" without one."""
+        """Return the session id in the cookies of a request; "" without one."""
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
@@ -140,20 +142,20 @@ class Callers:
         return found.value if found else ""
 
     def remembered(self, name: str, *, secure: bool) -> dict[str, str]:
-        """Return the header with the cookie of a session."""
+        """Return the response header that sets the cookie of a session."""
         attributes = f"{_ATTRIBUTES}; Secure" if secure else _ATTRIBUTES
         return {"set-cookie": f"{self._cookie}={name}; {attributes}"}
 
     def forgotten(self) -> dict[str, str]:
-        """Return the header that removes the cookie."""
+        """Return the response header that removes the cookie."""
         return {"set-cookie": f"{self._cookie}=; Max-Age=0; {_ATTRIBUTES}"}
 
 
 def _key_of(authorization: str) -> str:
-    """Return the key in a value of `authorization`.
+    """Return the key in the value of the header `authorization`.
 
     Raises:
-        Fault: there is none.
+        Fault: the value has no key.
     """
     if authorization[: len(_SCHEME)].lower() != _SCHEME:
         raise Fault(401, "`authorization` must be `Bearer KEY`")
@@ -161,10 +163,10 @@ def _key_of(authorization: str) -> str:
 
 
 def value_of(name: str, value: object) -> str:
-    """Return a key or a tenant of a body; an error does not show it.
+    """Return a key or a tenant that was given in a body, without white space around it.
 
     Raises:
-        Fault: metadata cannot hold it.
+        Fault: gRPC metadata cannot hold it; the error does not show the value.
     """
     if not isinstance(value, str) or not _is_sendable(value):
         raise Fault(400, _UNSENDABLE, field=name)

@@ -1,4 +1,4 @@
-"""The connections of clients: uvicorn's, with deadlines and a limit of their number."""
+"""The connections of clients: those of uvicorn, with time-outs and a limit of their number."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _BARE_LF = re.compile(rb"(?<!\r)\n")
 
 
 class _Buffer(ReceiveBuffer):
-    """Received bytes whose heads and trailers have lines that end with CR LF, as RFC 9112 says.
+    """A receive buffer that requires CR LF after each line of a head, as RFC 9112 says.
 
-    h11 takes a bare LF, too. A proxy before the gateway may not, and would see other requests.
+    h11 accepts LF alone. A proxy in front of the gateway may not, and would then see other requests
+    in the same bytes (request smuggling).
     """
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
-        """Return the lines up to the first empty one, or None before it has arrived."""
+        """Return the lines up to the first empty line, or None before it has arrived."""
         before = bytes(self)
         lines = super().maybe_extract_lines()
         if lines is not None and _BARE_LF.search(before, 0, len(before) - len(self)):
@@ -42,7 +43,7 @@ class _Buffer(ReceiveBuffer):
 
 
 class _Parser(h11.Connection):
-    """The parser of one connection, which takes no request whose end is ambiguous.
+    """The HTTP parser of a connection; it refuses requests whose end is ambiguous.
 
     Attributes:
         why: the reason for the last error.
@@ -54,10 +55,10 @@ class _Parser(h11.Connection):
         self.why = ""
 
     def next_event(self) -> Any:
-        """Return the next event.
+        """Return the next event of the parser.
 
         Raises:
-            RemoteProtocolError: what arrived is no request, or one that proxies read in two ways.
+            RemoteProtocolError: the bytes are no request, or are one that proxies read differently.
         """
         try:
             event = super().next_event()
@@ -83,8 +84,8 @@ class Connection(H11Protocol):
     """A connection of a client, with time-outs.
 
     It is closed if the head of a request is not complete in time, or if the client stops reading.
-    uvicorn alone waits for the first head without a limit, and counts for later heads from their
-    first byte on. A client that has closed its sending side still gets its replies.
+    uvicorn itself sets no time-out for the first head, and begins that of later heads with their
+    first byte. A client that has closed its sending side still gets its replies.
     """
 
     conn: _Parser
@@ -97,7 +98,7 @@ class Connection(H11Protocol):
         self.conn = _Parser(HEAD_BYTES)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time-out of the first head; refuse a connection above the limit."""
+        """Start the time-out for the first head; refuse the connection if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > MOST:
             self._refuse(Fault(503, "too many connections are open", retry_after=1.0))
@@ -112,7 +113,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Parse the bytes that have arrived; a complete head stops its time-out."""
+        """Parse the received bytes; a complete head stops its time-out."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before and self._head is not None:
@@ -121,8 +122,8 @@ class Connection(H11Protocol):
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return True to keep the connection until the requests received so far are answered.
 
-        A client that ends the connection while its file is read has cancelled the upload. asyncio
-        ignores the result for TLS.
+        If the client ends the connection during an upload, the upload is cancelled. asyncio ignores
+        the result for TLS.
         """
         self._has_ended = True
         return self._is_answering() and not self.cycle.scope["path"].startswith(FILES)
@@ -132,25 +133,25 @@ class Connection(H11Protocol):
         return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
     def on_response_complete(self) -> None:
-        """Start the time-out of the next head, which may have arrived already."""
+        """Start the time-out for the next head, which may have arrived already."""
         self._wait_for_head()
         super().on_response_complete()
         if self._has_ended and not self._is_answering():
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """Start the time-out of a client that does not read."""
+        """Start the time-out for a client that does not read."""
         super().pause_writing()
         self._stall = self.loop.call_later(SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Stop the time-out of a client that did not read."""
+        """Stop the time-out for a client that does not read."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's
-        """Answer bytes that are not HTTP with an error, and end the connection."""
+        """Answer bytes that are not HTTP with an error, and close the connection."""
         limit = f"this is not HTTP, or a head of more than {HEAD_BYTES:,} bytes"
         self._refuse(Fault(400, f"{limit}: {self.conn.why}"))
 
@@ -160,7 +161,7 @@ class Connection(H11Protocol):
         self._head = self.loop.call_later(SECONDS, self.transport.abort)
 
     def _refuse(self, fault: Fault) -> None:
-        """Send an error and end the connection."""
+        """Send an error and close the connection."""
         response = fault.response()
         headers = [*response.raw_headers, (b"connection", b"close")]
         try:

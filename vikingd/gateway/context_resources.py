@@ -1,6 +1,6 @@
-"""The contexts as resources: GET, PUT and DELETE /v1/contexts/{path}.
+"""The contexts as HTTP resources: GET, PUT and DELETE /v1/contexts/{path}.
 
-A path is what follows viking:// in a URI. The ETag of a context is its revision.
+The path is a URI without viking://. The ETag of a context is its revision.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GET, _PUT, _DELETE = RPCS["get"], RPCS["put"], RPCS["delete"]
 
 
 class Contexts:
-    """The handlers of the contexts."""
+    """The handlers of /v1/contexts."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -48,7 +48,7 @@ class Contexts:
         return Response(reply.json, headers={"etag": etag}, media_type=JSON)
 
     async def put(self, request: Request) -> Response:
-        """Write a context, as JSON or as the text of a file."""
+        """Write a context, given as JSON or as the text of a file."""
         kind, uri, revision = media_type(request), uri_of(request), _expected(request)
         with Query(request) as query:
             timeout, waits = query.timeout(), query.flag("wait_for_vectors")
@@ -80,7 +80,11 @@ class Contexts:
 
 @contextmanager
 def _as_precondition(revision: str | None) -> Iterator[None]:
-    """Make 412 of a context with another revision than the headers expect."""
+    """Within the block, turn the error for an unexpected revision into HTTP status 412.
+
+    That status means that a header such as If-Match failed. `revision` is the one that the header
+    expects; None: there is no such header.
+    """
     try:
         yield
     except CallFailed as error:
@@ -90,7 +94,10 @@ def _as_precondition(revision: str | None) -> Iterator[None]:
 
 
 def uri_of(request: Request, prefix: str = PREFIX) -> str:
-    """Return the URI of a path, whose escapes the server has not decoded strictly."""
+    """Return the URI in the path of a request.
+
+    Its escapes are decoded here, because the server does not decode them strictly.
+    """
     raw: bytes = request.scope["raw_path"]
     try:
         return ROOT + unquote_to_bytes(raw.removeprefix(prefix.encode())).decode()
@@ -99,7 +106,7 @@ def uri_of(request: Request, prefix: str = PREFIX) -> str:
 
 
 def _expected(request: Request) -> str | None:
-    """Return the revision that the context must have; "0": it must not exist; None: any."""
+    """Return the revision that the headers expect; "0": the context must not exist; None: any."""
     match, none = request.headers.get("if-match"), request.headers.get("if-none-match")
     if match is not None and none is not None:
         raise Fault(400, "does not go with if-none-match", field="if-match")
@@ -116,7 +123,11 @@ def _expected(request: Request) -> str | None:
 
 
 def _named(context: Any, uri: str, revision: str | None) -> Any:
-    """Return the fields of a context with its URI and its expected revision."""
+    """Return the fields of a context, with its URI and its expected revision added.
+
+    Raises:
+        Fault: the fields already have a URI, or an expected revision that a header gives, too.
+    """
     if not isinstance(context, dict):
         return context  # json_form tells the fault
     given: dict[str, Any] = {"uri": uri}

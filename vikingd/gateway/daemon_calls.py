@@ -1,4 +1,4 @@
-"""The calls to the daemon that HTTP requests make, with the key of the caller."""
+"""The calls to the daemon on behalf of HTTP requests, with the key of the caller."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Calls:
     Args:
         upstream: the connection to the daemon.
         callers: finds the key of a request.
-        most: bytes of the largest request to the daemon.
+        most: the most bytes of a request to the daemon.
     """
 
     def __init__(self, upstream: Upstream, callers: Callers, most: int) -> None:
@@ -73,7 +73,8 @@ class Calls:
         """Call a unary RPC with given fields.
 
         Args:
-            request: the HTTP request. Its caller's key is used, and its end cancels the call.
+            request: the HTTP request. The call has its caller's key, and is cancelled if the client
+                goes away.
             rpc: the RPC.
             fields: the fields of the RPC's request, in their JSON form.
             timeout: seconds until the deadline; None: no deadline.
@@ -110,25 +111,28 @@ class Calls:
     async def stream_body(
         self, request: Request, rpc: Rpc, fields: Fields, timeout: float | None
     ) -> AsyncIterator[Any]:
-        """Call an RPC whose reply is a stream, as `send_body` does; yield the messages."""
+        """Call a streaming RPC with the body of an HTTP request; yield its messages.
+
+        Arguments and errors are those of `send_body`.
+        """
         async with self._received(request, rpc, fields) as (caller, data):
             async for part in self._upstream.stream(rpc.path, data, caller.metadata, timeout):
                 yield rpc.reply.FromString(part)
 
     async def check(self, caller: Caller) -> None:
-        """Send a small call that each valid key may send.
+        """Check a caller's key by a small call that every valid key may make.
 
         Raises:
-            CallFailed: the key is not valid, or the daemon cannot tell.
+            CallFailed: the key is not valid, or the daemon cannot be reached.
         """
         rpc, request = _CHECK
         await self._upstream.call(rpc.path, request, caller.metadata, _CHECK_TIMEOUT)
 
     @contextmanager
     def caller(self, request: Request) -> Iterator[Caller]:
-        """Yield the caller of a request, for a `with` block.
+        """Return a context manager that yields the caller of a request.
 
-        The session of a caller whose key the daemon refuses in the block ends.
+        If the daemon refuses the caller's key within the block, the caller's session ends.
 
         Raises:
             Fault: the request has no key where one is needed.
@@ -144,13 +148,13 @@ class Calls:
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[tuple[Caller, bytes]]:
-        """Yield the caller and the body of a request, for a `with` block.
+        """Return a context manager that yields the caller and the body of a request.
 
         A large body is read only after the daemon has accepted the caller's key.
 
         Raises:
             CallFailed: the daemon refuses the key.
-            Fault: the body is too large, too slow, or one of too many.
+            Fault: the body is too large or too slow, or too many large ones are read.
         """
         with self.caller(request) as caller:
             async with self._bodies.read(request, partial(self.check, caller)) as body:
@@ -160,7 +164,7 @@ class Calls:
     async def _received(
         self, request: Request, rpc: Rpc, fields: Fields
     ) -> AsyncIterator[tuple[Caller, bytes]]:
-        """Yield the caller, and the request to the daemon."""
+        """Yield the caller of a request, and its body converted to the RPC's request as bytes."""
 
         def read(body: bytes) -> bytes:
             return json_form.fill(rpc.request(), fields(body))
@@ -192,16 +196,16 @@ class Calls:
     async def _threaded(
         self, function: Callable[[bytes], Result], data: bytes, most: int
     ) -> Result:
-        """Return what a function makes of data; the thread works on more than `most` bytes."""
+        """Return `function(data)`; it runs on the thread if `data` has more than `most` bytes."""
         if len(data) <= most:
             return function(data)
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, data)
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of work that is cancelled when the client goes away.
+    """Run a coroutine and return its result; cancel it if the client goes away.
 
-    The body of the request has been read.
+    The body of the request must have been read.
 
     Raises:
         ClientDisconnect: the client went away.

@@ -1,6 +1,6 @@
-"""The description of the HTTP interface as a page: the calls, how to make them, and a try of each.
+"""The HTML page that documents the HTTP interface, with a form to try each call.
 
-The page is readable without its script, which copies, tries and filters.
+Without JavaScript the page can be read; the script copies, tries and filters calls.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TITLES = {_HTTP: "Files, sessions, health"}
 
 
 class _Call(NamedTuple):
-    """A method of a path.
+    """A method of a path, such as GET /v1/contexts/{path}.
 
     Attributes:
-        parameters: all, also those of the path.
+        parameters: all parameters, also those in the path.
     """
 
     path: str
@@ -50,17 +50,17 @@ class _Call(NamedTuple):
 
 
 async def openapi(_: Request) -> Response:
-    """Return the description as JSON."""
+    """Return the OpenAPI description as JSON."""
     return Response(_description(), media_type="application/json")
 
 
 async def page(_: Request) -> Response:
-    """Return the description as a page."""
+    """Return the HTML page."""
     return Response(_page(), media_type="text/html")
 
 
 async def file(request: Request) -> Response:
-    """Return the style or the script of the page."""
+    """Return the style sheet or the script of the page."""
     name = request.scope["path"].rpartition("/")[2]
     text = resources.files("vikingd.gateway").joinpath(name).read_text(encoding="utf-8")
     return Response(text, media_type=_FILES[name])
@@ -110,7 +110,7 @@ def _page() -> str:
 
 
 def _calls(about: Part) -> list[_Call]:
-    """Return the calls in the order of the page, those of a group together."""
+    """Return the calls in the order of the page, by groups."""
     found = [
         _Call(
             path,
@@ -184,7 +184,7 @@ def _parameters(parameters: list[Part]) -> Iterator[str]:
 
 
 def _messages(operation: Part) -> Iterator[str]:
-    """Yield the fields of the body, and the types of bodies and replies."""
+    """Yield HTML about the messages of an operation: the fields of the body, the types."""
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         schema = content["schema"]
         yield f'<p class="quiet">Body: <code>{escape(kind)}</code> {_type(schema)}</p>'
@@ -206,7 +206,7 @@ def _messages(operation: Part) -> Iterator[str]:
 
 @cache
 def _requests() -> frozenset[str]:
-    """Return the names of the messages that are shown with their calls."""
+    """Return the names of the messages that are shown beside their calls."""
     return frozenset(rpc.descriptor.input_type.name for rpc in RPCS.values())
 
 
@@ -227,7 +227,7 @@ def _properties(schema: Part) -> Iterator[str]:
 
 
 def _table(rows: Iterable[tuple[str, Part, str]]) -> Iterator[str]:
-    """Yield a list of names, each with its type and what it means."""
+    """Yield HTML for a list of names, each with its type and its description."""
     yield "<dl>"
     for name, schema, about in rows:
         yield f"<div><dt><code>{escape(name)}</code> {_type(schema)}</dt>"
@@ -236,12 +236,12 @@ def _table(rows: Iterable[tuple[str, Part, str]]) -> Iterator[str]:
 
 
 def _name(schema: Part) -> str:
-    """Return the name of the message that a schema refers to; "" for another schema."""
+    """Return the name of the message that a schema refers to; "" if it refers to none."""
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
 def _type(schema: Part) -> str:
-    """Return the type of a schema as HTML."""
+    """Return the type in a schema as HTML."""
     if "$ref" in schema:
         name = escape(_name(schema))
         return f'<a class="type" href="#{name}">{name}</a>'

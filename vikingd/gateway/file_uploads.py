@@ -1,6 +1,6 @@
-"""Files as a browser has them: PUT /v1/files/{path}, GET /v1/formats and POST /v1/demo.
+"""Uploads from a browser: PUT /v1/files/{path}, GET /v1/formats and POST /v1/demo.
 
-A file is read as an import reads it, on a thread, and written with the key of its caller.
+A file is read on a thread, as an import reads it, and written with the key of its caller.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LONGEST_NAME = 255  # bytes of a name on disk
 
 
 class Uploads:
-    """The handlers of files and of the demo.
+    """The handlers of file uploads and of the demo.
 
     Args:
         calls: finds the callers, and checks their keys.
@@ -66,7 +66,7 @@ class Uploads:
         self._threads = ThreadPoolExecutor(_AT_ONCE, "upload")
 
     async def put(self, request: Request) -> Response:
-        """Read the file in the body, and write what it holds."""
+        """Read the file in the body, and write its contents as contexts."""
         uri = _target(request)
         check_uncompressed(request)
         for name in ("if-match", "if-none-match"):
@@ -85,11 +85,11 @@ class Uploads:
         return _json(reply_fields(uri, summary))
 
     async def formats(self, _: Request) -> Response:
-        """Tell which files are read."""
+        """Return the kinds of files that can be uploaded."""
         return _json({"extensions": known_endings(), "maxBytes": MOST_BYTES})
 
     async def demo(self, request: Request) -> Response:
-        """Write the contexts of the demo that do not exist yet."""
+        """Write the contexts of the demo, except those that exist."""
         check_json(request)
         with Query(request) as query:
             timeout = query.timeout()
@@ -102,7 +102,7 @@ class Uploads:
         return _json({"created": summary.created, "uri": uris.ROOT})
 
     def close(self) -> None:
-        """End the threads, whose work is done or cancelled."""
+        """Stop the threads; all their work must have ended or been cancelled."""
         self._threads.shutdown()
 
     def _client_of(self, caller: Caller, timeout: float | None) -> MessageClient:
@@ -110,10 +110,10 @@ class Uploads:
 
 
 def _target(request: Request) -> str:
-    """Return the URI of the file that a path names.
+    """Return the URI at which an uploaded file is stored, by the path of the request.
 
     Raises:
-        Fault: no file can have it.
+        Fault: no file can have this URI.
     """
     uri = uri_of(request, PREFIX)
     try:
@@ -130,7 +130,7 @@ def _target(request: Request) -> str:
 
 @asynccontextmanager
 async def _directory() -> AsyncIterator[Path]:
-    """Yield a new directory that this user alone can enter; it is deleted in the end."""
+    """Yield a new temporary directory for this user alone; delete it at the end."""
     made = scratch("upload")
     path = await asyncio.to_thread(made.__enter__)
     try:
@@ -144,9 +144,9 @@ async def _on_thread(
     threads: ThreadPoolExecutor,
     work: Callable[[threading.Event], ImportSummary],
 ) -> ImportSummary:
-    """Return the result of an import, which a client that goes away ends.
+    """Run an import on a thread and return its result; cancel it if the client goes away.
 
-    It has ended when this function returns or raises.
+    The import has ended when this function returns or raises.
 
     Raises:
         CallFailed: the daemon refuses the caller, or cannot be reached.
@@ -178,7 +178,7 @@ def _import_file(
 
 
 def _import_demo(client: MessageClient, cancelled: threading.Event) -> ImportSummary:
-    """Import the tree of the demo; what exists stays as it is."""
+    """Import the files of the demo; contexts that exist are not changed."""
     importer = Importer(client, uris.ROOT, cancelled=cancelled, stored=lambda: ())
     with importlib.resources.as_file(importlib.resources.files("vikingd") / "demo_tree") as tree:
         items = (
@@ -201,7 +201,10 @@ def _run(importer: Importer, items: Iterable[Item]) -> ImportSummary:
 
 
 def _stored(client: MessageClient, uri: str) -> Iterator[Context]:
-    """Yield the stored file, if there is one; a put at the URI of a directory is refused."""
+    """Yield the context with a URI if it is a file, for the import to compare.
+
+    A put at the URI of a directory is refused.
+    """
     with suppress(NotFound):
         context = client.get(uri).context
         if not context.is_directory:

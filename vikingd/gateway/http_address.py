@@ -1,4 +1,4 @@
-"""The address of the gateway, and that of its daemon."""
+"""The address at which the gateway listens, and the address of its daemon."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ def listener(address: Address) -> socket.socket:
 
 
 def taken(address: Address, bound: socket.socket) -> Address:
-    """Return the address with the port that a listener has."""
+    """Return the address with the port that a socket has, in place of port 0."""
     return dataclasses.replace(address, port=bound.getsockname()[1])
 
 
 def url(address: Address) -> str:
-    """Return the URL of the gateway."""
+    """Return the URL of the gateway at an address."""
     return f"{HTTPS if address.tls else 'http://'}{dataclasses.replace(address, tls=False)}"
 
 
 def plain(addresses: Iterable[Address]) -> Address:
-    """Return the first address without TLS at which this machine reaches a daemon.
+    """Return the first of the daemon's addresses without TLS, as this machine reaches it.
+
+    For 0.0.0.0 this is 127.0.0.1.
 
     Raises:
         ConfigError: all addresses of the daemon use TLS.

@@ -1,4 +1,4 @@
-"""The one table from gRPC codes to HTTP, and the errors of the gateway itself.
+"""The table from gRPC codes to HTTP statuses, and the errors of the gateway itself.
 
 The body of each error is a `google.rpc.Status` as JSON, with its details.
 """
@@ -73,17 +73,17 @@ _TOO_LARGE = "larger than max"
 
 
 def _sendable(text: str) -> str:
-    """Return a text that is short and valid Unicode; JSON can hold half a character."""
+    """Return a text shortened and valid as Unicode; text from JSON can have half a surrogate."""
     return shortened(text).encode(errors="backslashreplace").decode()
 
 
 class HttpError(Exception):
-    """A request that gets an error.
+    """The base of the errors of requests.
 
     Attributes:
-        http: the status.
-        status: the body.
-        headers: of the response.
+        http: the HTTP status.
+        status: the body of the response.
+        headers: the headers of the response.
     """
 
     def __init__(self, http: int, status: Status, headers: dict[str, str]) -> None:
@@ -93,7 +93,7 @@ class HttpError(Exception):
         self.headers = headers
 
     def response(self) -> Response:
-        """Return the response."""
+        """Return the HTTP response for the error."""
         headers = dict(self.headers)
         if self.http == 401:
             headers["www-authenticate"] = "Bearer"
@@ -110,11 +110,11 @@ class Fault(HttpError):
     """A request that the gateway itself refuses.
 
     Args:
-        http: the status.
+        http: the HTTP status.
         message: names the value, the limit and the remedy.
-        field: the field of the request with the fault.
-        headers: of the response.
-        retry_after: seconds after which a repetition may succeed.
+        field: the invalid field of the request.
+        headers: the headers of the response.
+        retry_after: seconds after which a repeated request may succeed.
     """
 
     def __init__(
@@ -141,10 +141,10 @@ class Fault(HttpError):
 
 
 class CallFailed(HttpError):
-    """A call that the daemon, or the connection to it, answered with an error.
+    """A call that failed in the daemon or in the connection to it.
 
     Attributes:
-        code: of gRPC.
+        code: the gRPC status code.
     """
 
     def __init__(self, code: grpc.StatusCode, status: Status) -> None:
@@ -156,12 +156,12 @@ class CallFailed(HttpError):
 
     @classmethod
     def of_rpc(cls, error: grpc.aio.AioRpcError) -> CallFailed:
-        """Return the failure of a call of the gateway's own channel."""
+        """Return the error for a failed call of the gateway's own gRPC channel."""
         return cls(error.code(), _status_of(error))
 
     @classmethod
     def of_client(cls, error: ClientError) -> CallFailed:
-        """Return the failure of a call of a client."""
+        """Return the error for a failed call of the Python client."""
         code = error.code
         if not error.reason:
             return cls(code, _without_reason(code, error.message))
@@ -180,7 +180,7 @@ class CallFailed(HttpError):
 
 
 def _status_of(error: grpc.aio.AioRpcError) -> Status:
-    """Return the status that the daemon sent; errors of gRPC itself get a reason of their own."""
+    """Return the status that the daemon sent; an error of gRPC itself gets a reason here."""
     call: Any = error
     try:
         status: Status | None = rpc_status.from_call(call)
@@ -193,7 +193,7 @@ def _status_of(error: grpc.aio.AioRpcError) -> Status:
 
 
 def _without_reason(code: grpc.StatusCode, said: str) -> Status:
-    """Return the status of an error that gRPC itself raises."""
+    """Return the status for an error that gRPC itself raises, such as for a lost connection."""
     reason, message = _WITHOUT_REASON.get(code, ("", said))
     status = Status(code=code.value[0], message=message)
     if reason:

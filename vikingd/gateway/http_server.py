@@ -31,7 +31,7 @@ _FILES = 2 * connections.MOST + 64
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the gateway."""
+    """A uvicorn server that does not handle signals; the gateway does."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -47,7 +47,7 @@ def run(
 
     Args:
         settings: the settings of the gateway, and of the daemon that it calls.
-        listener: the socket of the address; None: it is opened here.
+        listener: a socket that listens at the address; None: one is opened here.
         started: called with the URL when the gateway listens.
 
     Raises:

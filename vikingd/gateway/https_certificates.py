@@ -1,4 +1,4 @@
-"""The certificate of the gateway, for HTTPS."""
+"""The TLS certificate of the gateway, which may be renewed while it runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vikingd.system.certificates import CertificateFiles
 
 
 class HttpsCertificates(CertificateFiles[ssl.SSLContext]):
-    """The certificate as the context of a server; open connections keep theirs."""
+    """The certificate as an SSL context. After a renewal, open connections keep the old one."""
 
     def context(self) -> ssl.SSLContext:
-        """Return a context that takes the newest certificate at each handshake."""
+        """Return an SSL context that uses the newest certificate for each new connection."""
 
         def greet(connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
             connection.context = self.current()

@@ -1,4 +1,4 @@
-"""Conversion of messages from and to protobuf's JSON form; errors name the invalid field."""
+"""Conversion of protobuf messages from and to JSON; errors name the invalid field."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _TOO_DEEP = "is nested too deeply"
 
 
 def read(data: bytes) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Raises:
-        Fault: it is not JSON, not UTF-8, or has a number or a name that JSON does not allow.
+        Fault: the text is not JSON or not UTF-8, or has NaN, an infinity or a name given twice.
     """
     try:
         value = json.loads(
@@ -74,10 +74,10 @@ def read(data: bytes) -> Any:
 
 
 def fill(message: Message, value: Any) -> bytes:
-    """Set the fields of a message by a value from JSON, and return it as bytes.
+    """Set the fields of a message from a JSON value; return the message as bytes.
 
     Raises:
-        Fault: a field does not exist, is there twice, or cannot have its value.
+        Fault: a field does not exist, is given twice, or has a wrong value.
     """
     if not isinstance(value, dict):
         raise Fault(400, "must be an object", field=BODY)
@@ -94,7 +94,7 @@ def fill(message: Message, value: Any) -> bytes:
 
 
 def written(message: Message) -> bytes:
-    """Return a message as JSON."""
+    """Return a message as JSON text."""
     return json.dumps(
         MessageToDict(message), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     ).encode()
@@ -118,7 +118,7 @@ def _not_a_number(name: str) -> NoReturn:
 
 
 def _check_size(value: dict[str, Any]) -> None:
-    """Refuse a value of very many parts: json_format takes some microseconds for each."""
+    """Raise Fault if a JSON value has too many parts, since each takes json_format some µs."""
     count = 0
     waiting: list[Any] = [value]
     while waiting:
@@ -131,7 +131,10 @@ def _check_size(value: dict[str, Any]) -> None:
 
 
 def _check(message: Descriptor, value: dict[str, Any], path: str) -> None:
-    """Refuse what json_format would pass: a field under both names, and what is no base64."""
+    """Raise Fault for errors that json_format ignores.
+
+    They are a field given under both of its names, and bytes that are not base64.
+    """
     seen = set()
     for name, given in value.items():
         field = _field(message, name)
@@ -152,7 +155,10 @@ def _check(message: Descriptor, value: dict[str, Any], path: str) -> None:
 
 
 def _fault(message: Descriptor, value: dict[str, Any], path: str, error: Exception) -> Fault:
-    """Return the fault of an object that json_format refuses: it is found by trial."""
+    """Return the error for an object that json_format refuses, with the invalid field.
+
+    The field is found by trying the fields one by one.
+    """
     for name, given in value.items():
         field: Any = _field(message, name)
         refusal = _refusal(message, {name: given})
@@ -171,7 +177,7 @@ def _fault(message: Descriptor, value: dict[str, Any], path: str, error: Excepti
 
 
 def _misfit(field: Any, value: Any, place: str) -> Fault:
-    """Return the fault of a field with a value of another form."""
+    """Return the error for a field whose value has the wrong type."""
     own = None if field.message_type is None else _GOOGLE.get(field.message_type.name)
     if field.enum_type is not None:
         names = [one.name for one in field.enum_type.values if one.number]
@@ -185,7 +191,7 @@ def _misfit(field: Any, value: Any, place: str) -> Fault:
 
 
 def _refusal(message: Descriptor, value: dict[str, Any]) -> Exception | None:
-    """Return the error of json_format for an object; None if it is accepted."""
+    """Return the error that json_format raises for an object; None if it accepts the object."""
     try:
         ParseDict(value, GetMessageClass(message)())
     except _REFUSALS as error:
@@ -198,12 +204,12 @@ def _field(message: Descriptor, name: str) -> FieldDescriptor | None:
 
 
 def _own(message: Descriptor) -> Descriptor | None:
-    """Return a message type; None for a type of protobuf itself, which has its own JSON form."""
+    """Return a message type; None for google.protobuf types, which have JSON forms of their own."""
     return None if message.full_name.startswith("google.protobuf.") else message
 
 
 def _items(field: FieldDescriptor, value: Any, path: str) -> list[tuple[str, Any]]:
-    """Return the values of a field with their paths."""
+    """Return (path, value) for each element of a repeated field, or for the one value."""
     if field.is_repeated and isinstance(value, list):
         return [(f"{path}[{i}]", one) for i, one in enumerate(value)]
     return [(path, value)]
@@ -215,5 +221,5 @@ def _unknown(message: Descriptor, path: str) -> Fault:
 
 
 def _said(error: Exception) -> str:
-    """Return what json_format says, without its own path."""
+    """Return the message of a json_format error without the path that json_format adds."""
     return _SUFFIX.sub("", _PREFIX.sub("", str(error))).rstrip(".")

@@ -23,7 +23,7 @@ _UNCHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
 class Models:
-    """The MCP server as an ASGI application; each call has the key of its request.
+    """The MCP server as an ASGI application; each call to the daemon has the key of its request.
 
     Args:
         client: a client of the daemon without a key.
@@ -44,7 +44,7 @@ class Models:
         self._app = http_app(client_of, read_only, _UNCHECKED)
 
     def running(self) -> AbstractAsyncContextManager[Any]:
-        """Return a context manager; the endpoint answers within its `async with` block."""
+        """Return an async context manager; the endpoint answers only within its block."""
         return self._app.router.lifespan_context(self._app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

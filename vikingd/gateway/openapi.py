@@ -1,4 +1,4 @@
-"""The description of the HTTP interface: OpenAPI 3.1, made of the proto and of openapi.yaml."""
+"""The OpenAPI 3.1 description of the HTTP interface, made of the proto and of openapi.yaml."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _ERROR: Final[Part] = {"$ref": "#/components/responses/error"}
 
 @cache
 def _own() -> Part:
-    """Return the parts that the proto does not have."""
+    """Return the parsed openapi.yaml, with the parts that the proto does not have."""
     text = resources.files("vikingd.gateway").joinpath("openapi.yaml").read_text(encoding="utf-8")
     own: Part = yaml.safe_load(text)
     return own
 
 
 def examples() -> Part:
-    """Return an example request of each RPC; all succeed in this order on an empty daemon."""
+    """Return an example request by RPC; in this order all succeed on an empty daemon."""
     found: Part = _own()["examples"]
     return found
 
 
 def further_examples() -> Part:
-    """Return an example request of each other RPC; it has ids and names that may not exist."""
+    """Return an example request for each other RPC; its ids and names may not exist."""
     found: Part = _own()["further_examples"]
     return found
 
 
 @cache
 def description() -> Part:
-    """Return the description."""
+    """Return the whole OpenAPI description."""
     own = _own()
     messages = [
         message
@@ -99,7 +99,7 @@ def _get(rpc: Rpc) -> Part:
 
 
 def _parameters(message: Descriptor, example: Part) -> list[Part]:
-    """Return the scalar fields of a message as parameters of a URL, with their examples."""
+    """Return the scalar fields of a message as URL parameters, with example values."""
     short = {name: alias for alias, name in ALIASES.items()}
     found = []
     for field in message.fields:

@@ -41,14 +41,14 @@ _log = structlog.stdlib.get_logger("vikingd.gateway")
 class OuterMiddleware:
     """The middleware around the whole application.
 
-    A foreign Host is refused, which stops DNS rebinding. A foreign Origin is refused, which stops
-    requests that web pages of others send in the name of a user.
+    A foreign Host is refused, which stops DNS rebinding. A foreign Origin is refused, so that other
+    web sites cannot send requests in the name of a user.
 
     Args:
         app: the application that requests are passed on to.
         listen: the address of the gateway.
-        hosts: further names of the gateway.
-        origins: foreign origins whose pages may call.
+        hosts: further host names of the gateway.
+        origins: other origins whose pages may send requests.
     """
 
     def __init__(
@@ -100,16 +100,22 @@ class OuterMiddleware:
             raise Fault(421, "the name in `host` is not one of this gateway: see gateway.hosts")
 
     def _is_own(self, name: str) -> bool:
-        """Return whether a name is of the loopback interface, or an IP address of the machine."""
+        """Return True for a loopback name or address.
+
+        If the gateway listens on all addresses, any IP address counts, too: DNS rebinding needs a
+        name.
+        """
         address = Address(name.strip("[]"))
         # Only names can be rebound.
         return address.is_local or (self._is_everywhere and address.ip is not None)
 
     def _check_origin(self, headers: Headers) -> dict[str, str]:
-        """Return the reply headers for an allowed page of another origin; {} for other callers.
+        """Return the response headers that let the page of another allowed origin read the reply.
+
+        They are {} for all other callers.
 
         Raises:
-            Fault: the page may not call.
+            Fault: the page of this origin may not send requests.
         """
         origin = headers.get("origin")
         if origin is None:
@@ -133,7 +139,7 @@ class OuterMiddleware:
 
 
 def _failure(error: Exception) -> HttpError:
-    """Return what the caller is told of an error."""
+    """Return the error to send to the caller; internal details are left out."""
     if isinstance(error, HttpError):
         return error
     if not isinstance(error, HTTPException):
@@ -144,7 +150,7 @@ def _failure(error: Exception) -> HttpError:
 
 
 def _tell(scope: Scope, failure: HttpError, error: Exception) -> None:
-    """Log a failure. The parameters and the headers of a request stay out: they may have keys."""
+    """Log a failure without the URL parameters and headers of the request: they may have keys."""
     about = {"method": scope["method"], "path": scope["path"], "status": failure.http}
     if failure.http == 500 and not isinstance(error, HttpError):
         _log.error("request failed", **about, exc_info=error)
@@ -156,7 +162,7 @@ def _tell(scope: Scope, failure: HttpError, error: Exception) -> None:
 
 
 def _name(host: str) -> str | None:
-    """Return the name in a Host header, without its port."""
+    """Return the host name in a Host header, without its port; None if it is malformed."""
     found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
     return found[1] if found else None
 

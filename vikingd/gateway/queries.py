@@ -1,4 +1,4 @@
-"""The parameters of a URL, read strictly."""
+"""The URL parameters of a request; unknown and repeated ones are errors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _MOST = 100  # parameters
 
 
 class Query:
-    """The parameters of a request that nobody has taken yet; the end of the context refuses them.
+    """The URL parameters of a request, as a context manager.
+
+    Each method takes a parameter out. The end of the block raises Fault if some are left.
 
     Raises:
-        Fault: they cannot be decoded.
+        Fault: the parameters cannot be decoded.
     """
 
     def __init__(self, request: Request) -> None:
@@ -40,7 +42,11 @@ class Query:
             self._values.setdefault(name, []).append(value)
 
     def one(self, name: str) -> str | None:
-        """Take the only value of a parameter; None if it is not there."""
+        """Take the value of a parameter; None if it is missing.
+
+        Raises:
+            Fault: the parameter is given twice.
+        """
         values = self._values.pop(name, None)
         if values is None:
             return None
@@ -49,11 +55,11 @@ class Query:
         return values[0]
 
     def flag(self, name: str) -> bool:
-        """Take a parameter that is true or false; False if it is not there."""
+        """Take a parameter that is "true" or "false"; False if it is missing."""
         return _bool(name, self.one(name) or "false")
 
     def timeout(self, default: float | None = DEFAULT_TIMEOUT) -> float | None:
-        """Take the seconds until the deadline of the call."""
+        """Take the parameter `timeout` in seconds; return `default` if it is missing."""
         text = self.one("timeout")
         if text is None:
             return default
@@ -65,11 +71,11 @@ class Query:
         return seconds
 
     def fields(self, message: Descriptor, aliases: dict[str, str]) -> dict[str, object]:
-        """Take the scalar fields of a message, in their JSON form.
+        """Take the parameters that are scalar fields of a message; return them in JSON form.
 
         Args:
-            message: the parameters have the names of its fields.
-            aliases: further names of fields.
+            message: the type of the message.
+            aliases: further names of parameters, with the fields that they stand for.
         """
         found: dict[str, object] = {}
         for given in list(self._values):

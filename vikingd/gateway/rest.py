@@ -1,4 +1,4 @@
-"""The RPCs over HTTP: POST /v1/{rpc} in protobuf's JSON form, and some of them as GET."""
+"""The RPCs over HTTP: POST /v1/{rpc} with JSON, and for some RPCs also GET."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rest:
         return Response(reply.json, media_type=JSON)
 
     async def get(self, request: Request) -> Response:
-        """Call an RPC with the fields in the parameters of the URL."""
+        """Call an RPC with the fields in the URL parameters."""
         rpc = RPCS[_name(request)]
         with Query(request) as query:
             timeout = query.timeout()
@@ -47,7 +47,7 @@ class Rest:
         return Response(reply.json, media_type=JSON)
 
     async def backup(self, request: Request) -> Response:
-        """Send the bytes of a backup; a response that breaks off is shorter than its length."""
+        """Send the bytes of a backup. If it fails midway, the response is shorter than declared."""
         check_json(request)
         with Query(request) as query:
             timeout = query.timeout(None)
@@ -68,9 +68,9 @@ def _name(request: Request) -> str:
 
 
 def check_json(request: Request) -> None:
-    """Refuse a body that is not declared as JSON.
+    """Raise Fault unless the body is declared as JSON.
 
-    A page of another origin can send other types without asking first.
+    A browser lets a page of another origin send some other types without a preflight request.
     """
     kind = media_type(request)
     if kind != JSON:
@@ -92,13 +92,13 @@ def media_type(request: Request) -> str:
 
 
 def check_uncompressed(request: Request) -> None:
-    """Refuse a body that is compressed."""
+    """Raise Fault if the body is compressed."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise Fault(415, "a body must not be compressed")
 
 
 def fields_of(body: bytes) -> Any:
-    """Return the fields in a body; {} for an empty body."""
+    """Parse the fields in a JSON body; an empty body has none."""
     return json_form.read(body) if body.strip() else {}
 
 

@@ -1,4 +1,4 @@
-"""The RPCs of the daemon by their names in the client, such as batch_find."""
+"""The RPCs of the daemon by the names of the client's methods, such as batch_find."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrie
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """An RPC with the classes of its messages."""
+    """An RPC with the classes of its request and reply."""
 
     name: str
     descriptor: MethodDescriptor

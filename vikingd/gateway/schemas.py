@@ -1,4 +1,4 @@
-"""The messages of the proto as schemas of OpenAPI, in protobuf's JSON form."""
+"""The messages of the proto as OpenAPI schemas, in protobuf's JSON form."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SCALARS: Final[dict[int, Schema]] = {
 
 
 def schemas(messages: Iterable[Descriptor]) -> dict[str, Schema]:
-    """Return the schemas of messages, and of all that they contain, by name."""
+    """Return by name the schemas of messages and of all messages that they contain."""
     found: dict[str, Schema] = {}
     waiting: list[Descriptor | EnumDescriptor] = [Status.DESCRIPTOR, *messages]
     while waiting:

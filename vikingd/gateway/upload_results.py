@@ -1,4 +1,4 @@
-"""The reply to an upload, made of the summary of its import."""
+"""The reply to an upload, made of the summary of the import that read the file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reply_fields(uri: str, summary: ImportSummary) -> dict[str, Any]:
         summary: the result of its import.
 
     Raises:
-        Fault: nothing of the file came in; the message has the reasons.
+        Fault: nothing of the file was stored; the message has the reasons.
     """
     remarks = list(_remarks(summary))
     if len(remarks) > _MOST:
@@ -34,7 +34,7 @@ def reply_fields(uri: str, summary: ImportSummary) -> dict[str, Any]:
 
 
 def _remarks(summary: ImportSummary) -> Iterator[str]:
-    """Yield what did not come in, or not as it is. No text has a path of this machine."""
+    """Yield remarks on parts that were not stored or were changed; none has a local path."""
     for unread in summary.unreadable:
         yield unread.reason
     for failed in summary.failed:
@@ -50,7 +50,7 @@ def _remarks(summary: ImportSummary) -> Iterator[str]:
 
 
 def _reason(one: LeftOut) -> str:
-    """Return why a file, or the bulk of it, is left out."""
+    """Return the reason why a file, or most of it, was left out."""
     if one.rule == SECRETS:
         return f"is not stored, since such a file holds secrets ({one.pattern})"
     if one.rule == HEAD_ONLY:

@@ -1,4 +1,4 @@
-"""The connection to the daemon. Requests and replies are bytes here."""
+"""The gRPC connection to the daemon, which carries requests and replies as bytes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _OPTIONS = (
 
 
 class Upstream:
-    """A channel to the daemon, for one event loop. It repeats no call.
+    """A gRPC channel to the daemon, for one event loop. It never repeats a call.
 
     Args:
         address: the address of the daemon.
-        credentials: the files of TLS. Each call brings the key of its caller.
+        credentials: the files for TLS. The key of the caller comes with each call.
 
     Raises:
         ValueError: the address or a file cannot be used.
@@ -50,10 +50,10 @@ class Upstream:
     async def call(
         self, path: str, request: bytes, metadata: Metadata, timeout: float | None
     ) -> bytes:
-        """Return the reply of a unary RPC; a cancellation cancels the call.
+        """Call a unary RPC; return its reply as bytes. Cancelling this cancels the call.
 
         Raises:
-            CallFailed: the daemon, or the connection to it, answers with an error.
+            CallFailed: the call failed in the daemon or in the connection to it.
         """
         send = self._unary.get(path)
         if send is None:
@@ -67,10 +67,10 @@ class Upstream:
     async def stream(
         self, path: str, request: bytes, metadata: Metadata, timeout: float | None
     ) -> AsyncIterator[bytes]:
-        """Yield the replies of a streaming RPC; the end of the iteration cancels the call.
+        """Call a streaming RPC; yield its replies. The end of the iteration cancels the call.
 
         Raises:
-            CallFailed: the daemon, or the connection to it, answers with an error.
+            CallFailed: the call failed in the daemon or in the connection to it.
         """
         begin: Any = self._channel.unary_stream(path)
         try:
@@ -82,7 +82,7 @@ class Upstream:
             raise CallFailed.of_rpc(error) from None
 
     async def is_serving(self) -> bool:
-        """Return whether the daemon serves."""
+        """Return True if the daemon answers calls."""
         request = HealthCheckRequest().SerializeToString()
         try:
             reply = await self.call(_HEALTH, request, (), _HEALTH_TIMEOUT)
@@ -92,5 +92,5 @@ class Upstream:
         return status == HealthCheckResponse.SERVING
 
     async def close(self) -> None:
-        """End the connection; calls in flight fail."""
+        """Close the connection; calls in flight fail."""
         await self._channel.close(None)

@@ -1,1 +1,1 @@
-"""The lanes of calls: which queue and which thread each piece of a call has, and its deadline."""
+"""The lanes of calls: the queues, threads and deadlines of their work."""

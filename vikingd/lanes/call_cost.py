@@ -1,7 +1,7 @@
-"""The cost of a call: from the request its lane, light or heavy; from the plan its thread.
+"""The weight of a call: its request decides the lane (light or heavy), its plan the thread.
 
 The lane is chosen before the request is checked, because checks and plans of heavy calls take time,
-too. The event loop makes a light answer itself if that is quicker than to start a thread.
+too. The event loop itself makes a light answer if that is quicker than to start a thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE = 100
 
 
 def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bool:
-    """Return whether a find is heavy."""
+    """Return True if a find belongs in the heavy lane."""
     return (
         request.limit > LIGHT_LIMIT
         or request.trace
@@ -39,7 +39,7 @@ def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bo
 
 
 def batch(request: retrieval_pb2.BatchFindRequest) -> bool:
-    """Return whether a batch is heavy."""
+    """Return True if a batch belongs in the heavy lane."""
     requests = request.requests
     if len(requests) > _BATCH or any(map(find, requests)):
         return True
@@ -47,31 +47,31 @@ def batch(request: retrieval_pb2.BatchFindRequest) -> bool:
 
 
 def search(request: retrieval_pb2.SearchRequest) -> bool:
-    """Return whether a search is heavy."""
+    """Return True if a search belongs in the heavy lane."""
     return find(request) or request.session.ByteSize() > _SESSION_BYTES
 
 
 def retrieve(request: retrieval_pb2.RetrieveRequest) -> bool:
-    """Return whether a retrieval is heavy."""
+    """Return True if a retrieval belongs in the heavy lane."""
     filters = request.where.ByteSize() + sum(boost.ByteSize() for boost in request.boosts)
     return request.top_k > LIGHT_LIMIT or len(request.query) > _TEXT or filters > _FILTER_BYTES
 
 
 def recall(request: memories_pb2.RecallRequest) -> bool:
-    """Return whether a recall is heavy."""
+    """Return True if a recall belongs in the heavy lane."""
     return request.top_k > _RECALLED or request.max_tokens > _TOKENS or len(request.query) > _TEXT
 
 
 def is_light_find(plans: Sequence[FindPlan]) -> bool:
-    """Return whether the event loop answers the plans of a find itself."""
+    """Return True if a find is so quick that the event loop should run its plans itself."""
     is_short = all(plan.query.limit <= LIGHT_LIMIT for plan in plans)
     return is_short and _are_light(scope for plan in plans for scope in plan.scopes)
 
 
 def is_light_retrieve(plan: RetrievePlan) -> bool:
-    """Return whether the event loop answers a retrieval itself.
+    """Return True if a retrieval is so quick that the event loop should run it itself.
 
-    Boosts by metadata and a long answer take time, too.
+    Boosts by metadata and long answers are too slow for that.
     """
     query = plan.query
     if query.top_k > LIGHT_LIMIT or any(boost.where is not None for boost in query.boosts):
@@ -80,5 +80,5 @@ def is_light_retrieve(plan: RetrievePlan) -> bool:
 
 
 def _are_light(scopes: Iterable[QueryScope]) -> bool:
-    """Return whether the scores of some scopes take tens of microseconds."""
+    """Return True if the scopes can be scored in tens of microseconds."""
     return sum(scope.cost for scope in scopes) <= _LIGHT_TEXTS

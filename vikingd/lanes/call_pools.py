@@ -1,4 +1,4 @@
-"""Calls of gRPC, the pools of threads for their work, and the waits of a call."""
+"""Pools of threads for the work of gRPC calls, and waits for a revision or for vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORT_TEXT = 200
 
 
 class CallDeadline:
-    """The deadline of a call, and its caller; see `Deadline` and `queues.QueuedCall`."""
+    """The deadline and the caller of a gRPC call; see `Deadline` and `queues.QueuedCall`."""
 
     def __init__(self, context: CallContext) -> None:
         self.caller = CALLER.get()
@@ -72,7 +72,8 @@ class Pool(ThreadPoolExecutor):
         """Run `function` on a thread, unless the deadline passes before its turn.
 
         Raises:
-            Overloaded: the queue is full. A call that waited in another queue before is accepted.
+            Overloaded: the queue is full. A call that already waited in another queue is never
+                refused.
             DeadlinePassed: the deadline passed before the turn of the call.
         """
         if self._most and self._taken >= self._most and not deadline.is_admitted:
@@ -98,10 +99,10 @@ class Pool(ThreadPoolExecutor):
 
 
 class Threads:
-    """The pools. A call that is cancelled in the queue of a pool never runs.
+    """The pools of threads. A call that is cancelled while it waits in a pool never runs.
 
     Args:
-        embedders: threads that embed queries; as many more embed short queries.
+        embedders: the number of threads that embed queries; as many more embed short queries.
     """
 
     def __init__(self, embedders: int = 4) -> None:
@@ -117,12 +118,12 @@ class Threads:
         self.read, self.prepare = self.store.run, self.preparing_small.run
 
     async def embed(self, deadline: Deadline, function: Callable[[str], _T], text: str, /) -> _T:
-        """Call `function` with a text. Short texts have their own threads and skip long ones."""
+        """Call `function` with a text on a thread. Short texts have threads of their own."""
         pool = self.embedding_short if len(text) <= SHORT_TEXT else self.embedding
         return await pool.run(deadline, function, text)
 
     def shutdown(self) -> None:
-        """Drop the calls in the queues. Running calls go on in the background."""
+        """Drop the calls that wait in the pools. Running calls continue in the background."""
         self.queues.shutdown()
         for pool in vars(self).values():
             if isinstance(pool, Pool):
@@ -130,17 +131,17 @@ class Threads:
 
 
 def reply_bytes(most: int) -> int:
-    """Return the bytes of the results in a reply; the rest of `most` is for small fields."""
+    """Return how many of `most` bytes results may take; the rest is for small fields."""
     return most * 7 // 8
 
 
 async def wait_for_vectors(
     engine: Engine, threads: Threads, text_ids: tuple[int, ...], deadline: Deadline
 ) -> int:
-    """Wait until these texts have their vectors in the index, or are gone.
+    """Wait until the index has the vectors of these texts, or the texts are removed.
 
     Returns:
-        The revision at which this is true; 0 without texts.
+        The revision that has them; 0 without texts.
 
     Raises:
         DeadlinePassed: some vectors are missing at the deadline.
@@ -192,9 +193,9 @@ async def wait_for_revision(engine: Engine, revision: int, deadline: Deadline) -
 
 
 class FutureBridge:
-    """Delivers thread results to the event loop, in batches.
+    """Delivers results of threads to the event loop, in batches.
 
-    All results that are done when the loop looks cost one wake-up. A wake-up may make the thread
+    Results that are ready together wake the loop once. A wake-up is costly, since the thread may
     wait for the GIL.
     """
 

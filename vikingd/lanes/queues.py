@@ -1,9 +1,9 @@
 """Queues of calls: bounded, fair between callers, with their own threads.
 
 A call is light (short) or heavy (long), see `vikingd.lanes.call_cost`. Each of the two kinds has a
-queue with threads of its own, a lane. A call consists of functions, its pieces. A heavy call holds
-a slot of its lane until it ends. Its pieces run on threads. After 50 ms a piece pauses, so that the
-piece of another slot can run.
+queue with threads of its own, a lane. The work of a call is divided into functions, its pieces. A
+slot is a place in a lane. A heavy call holds a slot until it ends, and its pieces run on threads.
+After 50 ms a piece pauses, so that a piece of another slot can run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Deadline(Protocol):
 
     @property
     def is_admitted(self) -> bool:
-        """True once the call had a place in a queue; no queue refuses it after that."""
+        """True after the call had a place in a queue; from then on no queue refuses it."""
 
     def left(self) -> float | None:
         """Return the seconds left; None without a deadline.
@@ -72,17 +72,17 @@ class QueuedCall(Deadline, Protocol):
 
 
 def ending_before(deadline: Deadline) -> asyncio.Timeout:
-    """End a wait a little before the deadline, so that the caller still receives the reason."""
+    """Return a timeout that ends shortly before the deadline, so that the caller gets the error."""
     left = deadline.left()
     return asyncio.timeout(None if left is None else left - min(_MARGIN, left / 10))
 
 
 class _Gone(Exception):
-    """The caller does not wait for the piece any more."""
+    """The caller does not wait for the piece any more, so the piece is stopped."""
 
 
 class Turns:
-    """A limit of the threads that work at the same time. The others wait in order."""
+    """Limits how many threads work at the same time. The others wait, first come, first served."""
 
     def __init__(self, at_once: int) -> None:
         self._lock = threading.Lock()
@@ -91,13 +91,13 @@ class Turns:
         self._waiting: deque[threading.Event] = deque()
 
     def allow(self, at_once: int) -> None:
-        """Set the number of threads at work. A thread that has begun keeps its turn."""
+        """Set how many threads may work at once. A thread that works already goes on."""
         with self._lock:
             self._at_once = at_once
             self._start_next()
 
     def take(self) -> None:
-        """Wait for a turn."""
+        """Wait until this thread may work."""
         with self._lock:
             if self._working < self._at_once and not self._waiting:
                 self._working += 1
@@ -107,13 +107,16 @@ class Turns:
         mine.wait()
 
     def give(self) -> None:
-        """End a turn."""
+        """End this thread's turn, so that a waiting thread may work."""
         with self._lock:
             self._working -= 1
             self._start_next()
 
     def pass_on(self) -> bool:
-        """End this turn and wait for the next one; return False at once if nobody waits."""
+        """Let a waiting thread work, and wait for the next turn.
+
+        Return True after that; return False at once if no thread waits.
+        """
         if not self._waiting:
             return False
         self.give()
@@ -131,18 +134,18 @@ class Lane:
 
     Args:
         name: the name in errors, "light" or "heavy".
-        threads: their number; a heavy lane has one for each slot.
-        slots: pieces (heavy: calls) that hold a thread or are the next for one.
-        of_caller: slots of one caller, at most.
-        at_once: pieces that run at the same time while one slot is held.
+        threads: the number of threads; a heavy lane has one for each slot.
+        slots: the number of slots; each is held by one piece (heavy: by one call).
+        of_caller: how many slots one caller may hold.
+        at_once: how many pieces run at the same time while one slot is held.
         crowded: the same while several slots are held.
-        waiting: calls that wait for a slot, at most.
+        waiting: how many calls may wait for a slot.
         initializer: runs first on each thread.
-        on_idle: runs on a thread after some time without a held slot.
+        on_idle: called on a thread after no slot was held for some time.
 
     Attributes:
         waiting: the number of calls that wait for a slot.
-        refused: the number of refused calls.
+        refused: the number of calls refused so far.
     """
 
     def __init__(
@@ -175,14 +178,14 @@ class Lane:
         self._took = _FIRST_GUESS
 
     def shutdown(self) -> None:
-        """Drop the pieces that wait for a thread. Running pieces go on in the background."""
+        """Drop the pieces that wait for a thread. Running pieces continue in the background."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     async def take(self, call: QueuedCall) -> None:
         """Wait for a slot.
 
         Raises:
-            Overloaded: the queue is full, or the caller's share of it.
+            Overloaded: the queue, or the caller's share of it, is full.
             DeadlinePassed: the deadline passed before the call had a slot.
         """
         call.left()
@@ -234,11 +237,11 @@ class Lane:
             self._turns.allow(self._crowded)
 
     def took(self, seconds: float) -> None:
-        """Count the time that a slot was held."""
+        """Add the seconds for which a slot was held to the mean that estimates waits."""
         self._took += _MEMORY * (seconds - self._took)
 
     def give(self, name: str) -> None:
-        """Take a slot back."""
+        """Free a slot of the caller with this name, and start waiting calls."""
         self._free += 1
         self._held[name] -= 1
         if not self._held[name]:
@@ -264,7 +267,7 @@ class Lane:
                 del self._queue[name]
 
     def _start_next(self) -> None:
-        """Give free slots to waiting calls: one call of each caller in turn."""
+        """Give free slots to waiting calls, by callers in turn."""
         while self._free:
             name = next(filter(self._may_start, self._queue), None)
             if name is None:
@@ -281,7 +284,7 @@ class Lane:
 
 
 class _OfCall:
-    """A part of a call that shares its deadline."""
+    """The base of runners: it has the call's lane and its deadline."""
 
     def __init__(self, lane: Lane, call: QueuedCall) -> None:
         self._lane = lane
@@ -289,7 +292,7 @@ class _OfCall:
 
     @property
     def is_admitted(self) -> bool:
-        """True once the call had a place in a queue."""
+        """True after the call had a place in a queue."""
         return self._call.is_admitted
 
     def left(self) -> float | None:
@@ -298,7 +301,7 @@ class _OfCall:
 
 
 class Slot(_OfCall):
-    """A place in a lane, held by `async with`; it runs the pieces of one call on threads.
+    """A slot of a lane, held within `async with`, that runs the pieces of one call on threads.
 
     `here` is the same as `away`: a heavy call runs its short pieces on threads, too.
     """
@@ -318,7 +321,7 @@ class Slot(_OfCall):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Give the slot back once no thread works for it."""
+        """Free the slot when no piece of the call runs on a thread any more."""
         lane, name = self._lane, self._call.name
         lane.took(time.monotonic() - self._started)
         running = [future for future in tuple(self._running) if not future.done()]
@@ -342,7 +345,7 @@ class Slot(_OfCall):
             future.add_done_callback(tell)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece on a thread. The piece ends early if the call is cancelled or too late."""
+        """Run a piece on a thread. It stops if the call is cancelled or its deadline passes."""
         context = copy_context()
         future: Future[_T] = self._lane.pool.submit(
             lambda: self._work(lambda: context.run(function, *args, **kwargs))
@@ -383,7 +386,10 @@ class Slot(_OfCall):
 
 
 class SlotPerPiece(_OfCall):
-    """Runs small pieces of a call on the event loop, and each other piece in its own slot."""
+    """A runner that holds no slot between pieces.
+
+    Short pieces run on the event loop, and each other piece runs on a thread in a slot of its own.
+    """
 
     is_heavy = False
     at_once = LIGHT_THREADS  # the most pieces that run at the same time
@@ -394,7 +400,7 @@ class SlotPerPiece(_OfCall):
         return function(*args, **kwargs)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece on a thread of the lane, in its own slot."""
+        """Run a piece on a thread, with a slot that is held for this piece alone."""
         async with Slot(self._lane, self._call) as slot:
             return await slot.away(function, *args, **kwargs)
 
@@ -404,7 +410,7 @@ Runner: TypeAlias = Slot | SlotPerPiece
 
 
 class Queues:
-    """The two lanes."""
+    """The light and the heavy lane."""
 
     def __init__(self) -> None:
         self.light = Lane(
@@ -429,15 +435,15 @@ class Queues:
         )
 
     def runner(self, call: QueuedCall, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
-        """Return the runner of a call. A heavy call holds one slot until it ends."""
+        """Return a runner for the pieces of a call. A heavy call holds one slot until it ends."""
         return Slot(self.heavy, call) if heavy else nullcontext(SlotPerPiece(self.light, call))
 
     def heavy_pieces(self, call: QueuedCall) -> Runner:
-        """Return a runner that holds a heavy slot only while a piece runs."""
+        """Return a runner that takes a heavy slot for each piece."""
         return SlotPerPiece(self.heavy, call)
 
     def figures(self) -> dict[str, tuple[int, int]]:
-        """Return (waiting calls, refused calls) of each lane by name."""
+        """Return by lane name (calls that wait now, calls refused so far)."""
         return {lane.name: (lane.waiting, lane.refused) for lane in (self.light, self.heavy)}
 
     def shutdown(self) -> None:

@@ -1,4 +1,4 @@
-"""The files of an ONNX model, in a directory and in a repository of the hub."""
+"""The names of the files of an ONNX model, in a directory or in a repository of a hub."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f
 
 
 def tensor_files(graph: Path) -> list[str]:
-    """Return the paths, relative to the graph, of the files with its tensors; sorted.
+    """Return the paths of the files with the tensors of an ONNX graph, sorted.
+
+    They are relative to the directory of the graph.
 
     Raises:
         OSError: the graph cannot be read.

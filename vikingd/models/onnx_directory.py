@@ -1,4 +1,4 @@
-"""A directory with an ONNX model and its tokenizer, in the form of model hubs."""
+"""A directory with an ONNX model and its tokenizer, as model hubs have them."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _PAST = "past_key_values."
 
 
 class UnusableModel(Exception):
-    """A directory without a usable model; the message gives the reason."""
+    """The model in a directory cannot be used; the message gives the reason."""
 
 
 class OnnxDirectory:
-    """A session and a tokenizer; both are safe to use from several threads.
+    """A model's ONNX session and its tokenizer; both are thread-safe.
 
     Args:
-        directory: holds tokenizer.json, and model.onnx or model_quantized.onnx, these two perhaps
-            in a directory onnx.
+        directory: has tokenizer.json, and model.onnx or model_quantized.onnx; the model may be in a
+            subdirectory onnx.
         threads: the threads of one call.
-        graph: the path of the model's file in the directory; "": the first that is there.
-        keep_memory: keep the memory of a call for the next one. It grows with the longest input
+        graph: the path of the model's file in the directory; "": the first one that exists.
+        keep_memory: keep the memory of a call for the next call. It grows with the longest input
             and the number of concurrent calls, and never shrinks.
 
     Attributes:
@@ -84,7 +84,7 @@ class OnnxDirectory:
         }
 
     def run(self, output: str, encoded: Sequence[Any]) -> NDArray[Any]:
-        """Return one output, (texts, ...), for encoded texts of equal length.
+        """Return the output with a name, (texts, ...), for tokenized texts of equal length.
 
         Raises:
             UnusableModel: the graph cannot be computed for these texts.

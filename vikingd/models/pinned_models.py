@@ -1,4 +1,4 @@
-"""The models that `vikingctl models pull` gets by name, pinned to a commit and to their content."""
+"""The registry: models that `vikingctl models pull` gets by name, pinned to their content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PinnedFile:
 
     Attributes:
         path: its path in the repository.
-        size: bytes.
+        size: the size in bytes.
         sha256: the SHA-256 of its content, in hex.
     """
 
@@ -25,7 +25,7 @@ class PinnedFile:
 
 @dataclass(frozen=True, slots=True)
 class PinnedModel:
-    """A model for the provider `onnx`.
+    """A registered model for the provider `onnx`.
 
     A pin is never changed: vectors in stores belong to it. A new version gets a new name.
 
@@ -35,7 +35,7 @@ class PinnedModel:
         revision: the commit, 40 hex digits.
         graph: the path of the ONNX file, one of `files`.
         files: all files that are pulled.
-        dimension: numbers in a vector.
+        dimension: the dimension of its vectors.
         languages: the languages that its model card claims.
         licence: the SPDX identifier of its licence.
         pooling: mean, cls or last.
@@ -59,7 +59,7 @@ class PinnedModel:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The bytes of all files together."""
         return sum(file.size for file in self.files)
 
 
@@ -82,15 +82,15 @@ _REVISION = re.compile(f"{_PART}(?:/{_PART})*")
 
 
 def is_path(model: str) -> bool:
-    """Return True if a model is named by its directory."""
+    """Return True if the setting for a model is the path of its directory, not a name."""
     return model.startswith(("/", "~", "."))
 
 
 def check_name(name: str, revision: str = "main") -> None:
-    """Check a name of MODELS, or ORG/NAME of a repository.
+    """Check the name of a registered model, or ORG/NAME of a repository.
 
     Raises:
-        ValueError: it is neither, or the revision has another form; the message says so.
+        ValueError: the name is neither, or the revision has a wrong form; the message says so.
     """
     if "/" not in name:
         if name not in MODELS:

@@ -43,7 +43,7 @@ _MOST_DAYS = 16  # phrases of time that count
 class FindScope(QueryScope):
     """The scope of a find; further arguments and errors are those of QueryScope.
 
-    `named_days` are those that the query names, each span by its first and its last day.
+    `named_days` are the days that the query names, as pairs of a first and a last day.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class FindScope(QueryScope):
         Args:
             terms: the terms of the query in this snapshot.
             only: uint8 [files of the scope], 1 for each file to return, whatever its score; None
-                returns as the query says.
-            whole: score every file if the query leaves the method open, and keep the node scores
-                of all files in the scratch.
+                returns what the query asks for.
+            whole: score every file if the query leaves the method open, and keep the node scores of
+                all files in the scratch.
         """
         query, counts = self.query, self.counts
         method = query.method
@@ -114,14 +114,17 @@ class FindScope(QueryScope):
         )
 
     def of_named_days(self) -> U8:
-        """Return uint8 [files of the scope]: 1 for each file of a day that the query names."""
+        """Return uint8 [files of the scope], 1 for each file of a day that the query names."""
         snapshot, (low, high, base) = self.snapshot, self.ends(files=True)
         where, rows = days.within(self.named_days), len(snapshot.file_id)
         named = snapshot.file_columns.mask(where, rows, snapshot.revision)
         return np.concatenate([named[low:high], named[base:]]).astype(np.uint8)
 
     def _factors(self) -> F32:
-        """Return float32 [files of the scope]: the factor of each file's kind; [0] without any."""
+        """Return float32 [files of the scope], the factor of each file's kind.
+
+        Without a preference it is empty.
+        """
         if not self.query.prefer:
             return kernel.NO_FACTORS
         low, high, base = self.ends(files=True)
@@ -129,12 +132,15 @@ class FindScope(QueryScope):
         return np.concatenate([factors[low:high], factors[base:]])
 
     def no_files(self) -> U8:
-        """Return the filter that allows no file of the scope."""
+        """Return a filter that allows none of the files of the scope."""
         low, high, base = self.ends(files=True)
         return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
 
     def _near(self, method: int, terms: Terms) -> I32:
-        """Return the rows that the inverted file proposes, for a walk without matching words."""
+        """Return rows near the query's vector, by the inverted file, to start a BEST_FIRST search.
+
+        Return `NO_ROWS` if a term of the query occurs in a text, or if the caller may not read all.
+        """
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method != kernel.BEST_FIRST or inverted is None or not len(self.raw_query.vector):
             return kernel.NO_ROWS
@@ -153,7 +159,7 @@ class FindPlan:
     Attributes:
         scopes: one for each readable part of the target, in the order of URIs.
         degraded: notes for the reply.
-        started: the time of the compilation, by `time.perf_counter`.
+        started: the time at which the compilation began, by `time.perf_counter`.
         model: the name of the embedder.
     """
 
@@ -166,7 +172,7 @@ class FindPlan:
 
 
 def named_days(query: FindQuery) -> tuple[Days, ...]:
-    """Return the days that a query names, each span by its first and its last day, in UTC."""
+    """Return the days (UTC) that a query names, as pairs of a first and a last day."""
     if len(query.text) > _LONGEST_DATED:
         return ()
     now = query.now or datetime.now(UTC)
@@ -206,7 +212,7 @@ def compile_finds(
 ) -> tuple[FindPlan, ...]:
     """Compile the finds of one request; errors as in `compile_find`.
 
-    `made` has, by text, the vector of each find that brings none, and notes for the reply.
+    `made` has by text a vector and notes for the reply, for each find without a vector of its own.
     """
     plans = []
     for find in finds:

@@ -1,4 +1,4 @@
-"""The factors of files' scores where a find prefers files of some kinds."""
+"""Factors for the scores of files, if a find prefers files of some kinds."""
 
 from __future__ import annotations
 

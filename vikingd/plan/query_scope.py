@@ -37,8 +37,8 @@ class QueryScope:
     """A query's snapshot, scope, terms and filters.
 
     Args:
-        snapshot: the index at the revision of the answer, which depends on nothing else.
-        query: checked.
+        snapshot: the index that answers; the answer depends on the snapshot and the query alone.
+        query: the checked query.
         exhaustive_texts: the most texts of a scope that is scored without an approximation.
 
     Raises:
@@ -79,7 +79,10 @@ class QueryScope:
         return cost
 
     def _defined(self) -> QueryTerms | None:
-        """Return the terms of a query for a definition that is in the scope; None for others."""
+        """Return the terms for the definition that a query asks for, such as "def get".
+
+        Return None if it asks for none, or if the scope does not have it.
+        """
         for name in asked_definition(self.text):
             terms = definition_terms(name)
             if self.snapshot.has_term(terms.identifiers[0], self.scope):
@@ -87,7 +90,7 @@ class QueryScope:
         return None
 
     def _scored(self) -> int:
-        """Return the number of texts in the base that are scored, about."""
+        """Return about how many texts of the base are scored."""
         return int(self.counts[TEXTS])
 
     def script(self, vector: F32 | None) -> int:
@@ -103,7 +106,11 @@ class QueryScope:
         return max(present, key=lambda s: float(dots[s] / lengths[s]))
 
     def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> RawQuery:
-        """Return the query for the kernels, without a vector that no text can be compared with."""
+        """Return the query for the kernels.
+
+        The vector is left out if its dimension is not that of the snapshot, so that it fits no
+        text.
+        """
         if vector is None or len(vector) != self.snapshot.dimension:
             vector = _NO_VECTOR  # before the first vector, the snapshot has no dimension
             usual = _NO_VECTOR
@@ -134,8 +141,9 @@ class QueryScope:
         return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
 
     def ends(self, *, files: bool) -> tuple[int, int, int]:
-        """Return (low, high, base): the scope has rows [low, high), and rows of the tail from base.
+        """Return (low, high, base) of the rows of the scope.
 
+        They are [low, high) in the base, and some rows of the tail, which begins at row `base`.
         These are the last arguments of `place` and `row_at` of the kernels.
         """
         scope = self.scope
@@ -151,10 +159,10 @@ class QueryScope:
 
 
 def parts_of(query: _Query, caller: Caller, snapshot: Snapshot) -> list[_Query]:
-    """Return the query below each readable part of its target, in the order of URIs.
+    """Return the query once for each readable part of its target, in the order of URIs.
 
-    If the whole target is readable, it is the only part, whether it exists or not. Of a target
-    that is readable in part, parts that do not exist and parts that are files are left out.
+    If the caller may read the whole target, it is the only part, even if it does not exist. Else
+    parts that do not exist and parts that are files are left out.
 
     Raises:
         NotFound: nothing readable exists below a target other than the root.

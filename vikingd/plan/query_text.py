@@ -135,10 +135,10 @@ class _Piece(NamedTuple):
     """A question with the statements before it.
 
     Attributes:
-        start: its first character in the request.
-        is_next: words introduce it as one more question.
-        names: the terms of the question that can be found.
-        refers: it is about the question before it.
+        start: the index of its first character in the request.
+        is_next: True if it begins with words such as "Also,".
+        names: the terms of the question that can be searched.
+        refers: True if it refers to the question before it, as in "And where is it?".
     """
 
     start: int
@@ -155,10 +155,11 @@ class _Sentence(NamedTuple):
 
 
 def questions_of(text: str) -> tuple[str, ...]:
-    """Return the questions of a request in their order, at most `MOST`; of most, the request alone.
+    """Return the questions of a request in their order, at most `MOST`; mostly the request alone.
 
-    A statement belongs to the question after it; after the last one, to that. A request of code, or
-    of identifiers, is one. So are questions about the same, and those that need the one before.
+    A statement belongs to the question after it, or to the last question. A request of code or of
+    identifiers is not divided. Questions that share a name, or that refer to the question before,
+    stay together.
     """
     if ("?" not in text and "？" not in text) or len(text) > _LONGEST:
         return (text,)
@@ -185,7 +186,7 @@ def _questions_of(text: str) -> tuple[str, ...]:
 
 
 def _sentences(text: str) -> Iterator[_Sentence]:
-    """Yield the sentences of a request, and the questions that one sentence joins."""
+    """Yield the sentences of a request; a sentence that joins several questions is divided."""
     plain = _QUOTED.sub(lambda quoted: "·" * len(quoted[0]), text)
     ends = {found.end() for found in chain(_END.finditer(plain), _JOINT.finditer(plain))}
     ends.update(sentence_ends(plain))
@@ -224,7 +225,7 @@ def _pieces(sentences: Sequence[_Sentence]) -> Iterator[_Piece]:
 
 
 def _starts(pieces: Sequence[_Piece]) -> Iterator[int]:
-    """Yield the starts of the questions that stand alone, but for the first."""
+    """Yield the start of each question that is searched alone, except the first question."""
     known, most = frozenset[str](), 0  # the names so far, and those of the question with most
     for piece in pieces:
         least = 1 if piece.is_next else _NAMES
@@ -235,7 +236,7 @@ def _starts(pieces: Sequence[_Piece]) -> Iterator[int]:
 
 
 def _names(question: str) -> frozenset[str]:
-    """Return the terms of a question that name something: stems of words, and bigrams of CJK."""
+    """Return the terms of a question that name something: stems of words, bigrams of CJK."""
     return frozenset(
         term
         for term in terms(question)
@@ -250,16 +251,17 @@ def _without_number(text: str) -> str:
 
 
 def _without_lead(text: str) -> str:
-    """Return a question without its number and the words that introduce it."""
+    """Return a question without its number and first words such as "Also,"."""
     text = _without_number(text)
     found = _NEXT.match(text)
     return text[found.end() :] if found else text
 
 
 def asked_definition(text: str) -> tuple[str, ...]:
-    """Return the names whose definition a query asks for, the most precise first; () for others.
+    """Return the names whose definition a query asks for, the most precise first.
 
-    A name alone asks for its definition, if there is one. `Client.get` is followed by `get`.
+    For "where is Client.get defined" they are ("Client.get", "get"); () if it asks for no
+    definition. A query that is just a name asks for its definition, too.
     """
     if len(text) > _LONGEST_DEFINITION:
         return ()

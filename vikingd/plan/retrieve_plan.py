@@ -34,8 +34,8 @@ class TextScope(QueryScope):
     """A scope whose texts are ranked; arguments and errors are those of QueryScope.
 
     Attributes:
-        orders_ties: order all ties by name, because places are fused or shown.
-        depth: texts of each list at first.
+        orders_ties: order all ties by name, because ranks are fused or shown.
+        depth: the number of texts that each list has at first.
     """
 
     def __init__(self, snapshot: Snapshot, query: RetrieveQuery, exhaustive_texts: int) -> None:
@@ -53,7 +53,7 @@ class TextScope(QueryScope):
 
     @property
     def by_meaning(self) -> bool:
-        """True if a vector is needed. Identifiers are found by words alone."""
+        """True if the query's vector is needed. Identifiers are searched by words alone."""
         mode = self.query.mode
         return not self.query.listing and (
             mode is Mode.VECTOR or (mode is Mode.HYBRID and not self.identifiers)
@@ -61,7 +61,7 @@ class TextScope(QueryScope):
 
     @property
     def has_two_sides(self) -> bool:
-        """True if words and meaning give two lists, which are fused by rank."""
+        """True if a list by words and a list by meaning are fused by rank."""
         return (
             self.by_meaning
             and isinstance(self.query.fusion, Rrf)
@@ -84,7 +84,7 @@ class TextScope(QueryScope):
 
     @property
     def most_boost(self) -> float:
-        """The largest factor of all boosts together."""
+        """The largest factor that a file can get from all boosts together."""
         return prod(max(1.0, factor) for factor, _ in self.boosts)
 
     def boost_of(self, uri: str, file: int) -> float:
@@ -121,7 +121,7 @@ class RetrievePlan:
 
     @property
     def two_sides(self) -> TextScope | None:
-        """The scope whose two lists can be made side by side; several scopes run in turn."""
+        """The only scope, if its two lists can be made side by side; else None."""
         is_one = len(self.scopes) == 1 and self.scopes[0].has_two_sides
         return self.scopes[0] if is_one else None
 

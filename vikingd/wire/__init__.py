@@ -1,1 +1,1 @@
-"""Servicers: protobuf to domain and back, and the one table from errors to status."""
+"""The gRPC services: protobuf to domain and back, and the table from errors to status codes."""

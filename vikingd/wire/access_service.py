@@ -23,20 +23,20 @@ class ManagedTenants(Protocol):
         """Return the names of all tenants."""
 
     def exists(self, name: str) -> bool:
-        """Return whether there is such a tenant."""
+        """Return True if there is a tenant with this name."""
 
     def is_open(self, name: str) -> bool:
-        """Return whether the store of a tenant is open."""
+        """Return True if the store of the tenant is open."""
 
     async def create(self, name: str) -> None:
         """Create an empty tenant."""
 
     async def delete(self, name: str) -> tuple[int, int]:
-        """Delete the store of a tenant; return its contexts and bytes."""
+        """Delete the store of a tenant; return the numbers of its contexts and bytes."""
 
 
 class AccessService:
-    """The handlers of Access, the same ones for all tenants."""
+    """The handlers of the service Access, shared by all tenants."""
 
     def __init__(self, keys: KeyStore, tenants: ManagedTenants, threads: Threads) -> None:
         self._keys = keys
@@ -122,7 +122,7 @@ class AccessService:
     async def DeleteTenant(
         self, request: access_pb2.DeleteTenantRequest, context: CallContext
     ) -> access_pb2.DeleteTenantResponse:
-        """Delete a tenant with all that it has."""
+        """Delete a tenant with its store and its keys."""
         call = CallDeadline(context)
         check_operator(call.caller)
         await self._check_exists(call, request.name)
@@ -132,7 +132,12 @@ class AccessService:
         return access_pb2.DeleteTenantResponse(contexts=contexts, bytes=size, keys=keys)
 
     async def _managed(self, call: CallDeadline) -> str:
-        """Return the tenant whose keys a caller manages."""
+        """Return the caller's tenant, if the caller may manage its keys.
+
+        Raises:
+            PermissionDenied: the caller has no right to administer the tenant.
+            NotFound: the tenant does not exist.
+        """
         call.caller.check(Right.ADMIN, ROOT)
         await self._check_exists(call, call.caller.tenant)
         return call.caller.tenant

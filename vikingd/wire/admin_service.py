@@ -1,4 +1,4 @@
-"""The service Admin: the operation of the daemon."""
+"""The service Admin: statistics, checks and maintenance of the daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated
 
 
 class AdminService:
-    """The handlers of Admin, which run on their own threads."""
+    """The handlers of the service Admin, which run on threads of their own."""
 
     def __init__(self, engine: Engine, threads: Threads, metrics: Metrics) -> None:
         self._engine = engine
@@ -61,7 +61,10 @@ class AdminService:
     async def Reembed(
         self, request: admin_pb2.ReembedRequest, context: CallContext
     ) -> admin_pb2.ReembedResponse:
-        """Drop vectors in parts, to embed them again. Other writers have their turn between two."""
+        """Drop vectors so that their texts are embedded again.
+
+        It takes several commits, and other writers may write between them.
+        """
         deadline = CallDeadline(context)
         uri = decode.target_uri(request.target_uri, "target_uri")
         texts, last, more = 0, "", True
@@ -74,7 +77,7 @@ class AdminService:
     async def Describe(
         self, request: admin_pb2.DescribeRequest, context: CallContext
     ) -> admin_pb2.DescribeResponse:
-        """Queue the contexts of a subtree for the model of the describer."""
+        """Queue the contexts of a subtree, whose abstracts and overviews a model will write."""
         deadline = CallDeadline(context)
         uri = decode.target_uri(request.target_uri, "target_uri")
         again, dry_run = request.again, request.dry_run

@@ -31,32 +31,32 @@ _log = structlog.stdlib.get_logger("vikingd.wire")
 
 
 class OpenTenant(Protocol):
-    """A tenant whose store is open."""
+    """A tenant with an open store."""
 
     @property
     def engine(self) -> Engine:
-        """Its store and index."""
+        """The engine of the tenant: its store and its index."""
 
     @property
     def handlers(self) -> dict[str, Any]:
-        """The handlers of its services by the path of the method."""
+        """The handlers of the tenant by method, such as /viking.retrieval.v1.Retrieval/Find."""
 
 
 class OpenTenants(Protocol):
-    """The tenants; see `vikingd.daemon.open_tenants`."""
+    """Opens the stores of tenants; see `vikingd.daemon.open_tenants`."""
 
     def use(self, name: str) -> AbstractAsyncContextManager[OpenTenant]:
-        """Open a tenant for the time of a call."""
+        """Return a context manager in which a tenant is open."""
 
 
 class Admitted:
-    """An admitted call, held by a `with` block.
+    """An admitted call, as a context manager.
 
-    The end of the block releases the call's share of the quotas, and writes the audit log.
+    The end of its block gives back the call's share of the quotas and writes the audit log.
 
     Attributes:
         caller: the caller with its rights.
-        request: the request, once it is parsed, for the audit log.
+        request: the parsed request, set by the handler, for the audit log.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class Admitted:
         self._sent = 0  # bytes of replies
 
     def replied(self, reply: Any) -> None:
-        """Note a reply for the audit log and the quotas; a stream notes each of its replies."""
+        """Record a reply for the audit log and the quotas; a stream calls this for each message."""
         self._reply = reply
         if self._has_quota:
             self._sent += len(reply) if isinstance(reply, bytes) else reply.ByteSize()
@@ -140,9 +140,9 @@ class Admission:
         self._failures = Failures(_tell)
 
     async def refuses(self, metadata: Metadata) -> bool:
-        """Return whether `admit` refuses a call for its key, from any address.
+        """Return True if `admit` refuses a call because of its key, whatever its address.
 
-        Another node may have just created the key.
+        If the key is unknown, this first reads the keys that other nodes may have just created.
         """
         if not self._gate.refuses(metadata):
             return False
@@ -150,10 +150,11 @@ class Admission:
         return self._gate.refuses(metadata)
 
     async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:
-        """Return the admitted call; it becomes the call of this task.
+        """Admit a call and return it; the task's context variables get its caller.
 
         Raises:
-            Unauthenticated: it has no valid key. A sender of many wrong keys waits for this.
+            Unauthenticated: the call has no valid key. An address with many wrong keys gets this
+                late.
             QuotaExceeded: a limit of the key or of the tenant is reached.
             Overloaded: too many senders of wrong keys wait.
         """
@@ -186,10 +187,10 @@ class Admission:
     async def check_stored(self, rule: Rule, request: Any, tenant: OpenTenant, name: str) -> None:
         """Check that a tenant may store what a request adds.
 
-        Calls beside this one are not counted, so a limit may be exceeded by what they add.
+        Calls that run at the same time are not counted, so together they may exceed a limit.
 
         Raises:
-            QuotaExceeded: the tenant has all that it may have.
+            QuotaExceeded: the tenant stores as much as it may.
         """
         limits = self._keys.tenant_limits(name)
         if not (limits.contexts or limits.stored_bytes):

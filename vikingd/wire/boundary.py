@@ -1,4 +1,4 @@
-"""The boundary around every handler: admission, intake of requests, errors, the log of failures."""
+"""The code around every handler: admission, parsing of requests, errors, the log of failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = structlog.stdlib.get_logger("vikingd.wire")
 
 
 class Guarded(NamedTuple):
-    """The handlers of a method."""
+    """The two handlers of a method, for calls with and without a valid key."""
 
     handler: Handler
     refusing: Handler
@@ -41,13 +41,13 @@ class Guarded(NamedTuple):
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """An interceptor that admits all calls, counts and times them, and turns errors into statuses.
+    """A gRPC interceptor that admits, counts and times calls, and turns errors into statuses.
 
     Args:
         admission: finds the caller of each call and the handlers of its tenant.
 
     Attributes:
-        arrived: the number of calls so far.
+        arrived: the number of calls that have arrived so far.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class Boundary(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Return the guarded handler of a method. Each method has one for all calls.
+        """Return the handler of a method with admission around it, made once for all calls.
 
-        A call without a valid key has another handler, which receives no request: such callers
-        must not fill the memory.
+        A call without a valid key gets another handler, which does not receive the request, so that
+        such callers cannot fill the memory.
         """
         self.arrived += 1
         await self._begins.wait()
@@ -102,7 +102,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         return guarded.refusing if refuses else guarded.handler
 
     def close(self) -> None:
-        """End the thread of the intake, without waiting for its work."""
+        """Stop the thread that parses requests, without waiting for its work."""
         self._intake.close()
 
     def idle_seconds(self) -> float:
@@ -113,23 +113,23 @@ class Boundary(grpc.aio.ServerInterceptor):
         return self._streams.idle_seconds()
 
     def refuse_calls(self) -> None:
-        """Begin no call any more: its caller gets Stopping."""
+        """Refuse all new calls with Stopping from now on."""
         self._streams.refuses = True
 
     @property
     def refuses_calls(self) -> bool:
-        """True after `refuse_calls`."""
+        """True after `refuse_calls` was called."""
         return self._streams.refuses
 
     async def end_streams(self) -> bool:
-        """End the streams as the daemon stops, see `Streams.stop`."""
+        """End all streams, because the daemon stops; see `Streams.stop`."""
         return await self._streams.stop()
 
     async def take_in(self) -> None:
-        """Accept the calls in gRPC's queue, because its stop would cancel them (grpc/grpc#41785).
+        """Receive the calls that wait in gRPC's queue, since its stop would cancel them.
 
-        No handler starts while this runs. So no caller has an answer and sends another call, and
-        the queue empties.
+        See grpc/grpc#41785. No handler starts meanwhile, so no caller gets an answer and sends
+        another call, and the queue becomes empty.
         """
         self._begins.clear()
         for _ in range(_MOST_TURNS):
@@ -157,13 +157,16 @@ def _guard(
         return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has encoded it
 
     def ended(started: float, code: grpc.StatusCode) -> float:
-        """Count a call before its caller learns of the end; return its milliseconds."""
+        """Count a finished call in the metrics; return its duration in milliseconds.
+
+        This runs before the caller gets the reply.
+        """
         seconds = time.perf_counter() - started
         metrics.called(name, code.name, seconds)
         return round(seconds * 1e3, 1)
 
     def failed(error: BaseException, started: float) -> grpc.Status:
-        """Log a failure; return its status, which has no reference to the request."""
+        """Log a failure; return its status, which does not keep the request in memory."""
         code = code_of(error)
         ms = ended(started, code)
         if code is grpc.StatusCode.INTERNAL:
@@ -208,7 +211,10 @@ def _guard(
             context.set_trailing_metadata(((KEY, point),))
 
     async def answer(data: bytes | None, context: Any) -> Any:
-        """Return a reply or a status; `data` is None if no request was received."""
+        """Handle a call: return its reply, or fail with a status.
+
+        `data` is the request; None if no request was received.
+        """
         started = time.perf_counter()
         try:
             streams.check_begin()
@@ -252,14 +258,14 @@ def _guard(
 
 
 def _valid_by_now() -> Overloaded:
-    """Return the error of a call whose key became valid while it was refused."""
+    """Return an error that asks for a repetition: the key became valid during the refusal."""
     return Overloaded("the key is valid by now: repeat the call", 0.1)
 
 
 def _guard_stream(
     method: str, handler: Any, admission: Admission, metrics: Metrics, streams: Streams
 ) -> Guarded:
-    """Return the guarded handler of a method that answers with a stream, which has no span."""
+    """Return the guarded handlers of a method that answers with a stream; it has no trace span."""
     name, rule = method.rpartition("/")[2], admission.rules[method]
     parse = handler.request_deserializer
 
@@ -321,9 +327,9 @@ def _guard_stream(
 
 
 def _clear(error: BaseException | None) -> None:
-    """Drop the frames that an error passed: they hold the request.
+    """Remove the tracebacks of an error and its causes, because their frames hold the request.
 
-    An error that several calls get can be in its own chain.
+    If several calls raised the same error object, it can be its own cause.
     """
     seen = set[int]()
     while error is not None and id(error) not in seen:

@@ -33,7 +33,7 @@ from vikingd.wire.put_preparation import Preparing
 
 
 class ContextsService:
-    """The handlers of Contexts. The engine's one writer writes; threads read."""
+    """The handlers of the service Contexts. The engine's only writer writes; pool threads read."""
 
     def __init__(self, engine: Engine, threads: Threads, preparing: Preparing) -> None:
         self._engine = engine
@@ -44,7 +44,7 @@ class ContextsService:
     async def Put(
         self, request: contexts_pb2.PutRequest, context: CallContext
     ) -> contexts_pb2.PutResponse:
-        """Write contexts: all or none, or with `partial_success` all that are not refused."""
+        """Write contexts: all or none; with `partial_success` all that are valid."""
         deadline = CallDeadline(context)
         prepared = await self._preparing.contexts(request, self._engine.store.dimension, deadline)
         if request.wait_for_vectors and self._engine.embedding.query_embedder is None:
@@ -121,7 +121,7 @@ class ContextsService:
         read: Callable[..., object],
         context: CallContext,
     ) -> bytes:
-        """Return a page of a listing; `read` hands the contexts over one by one."""
+        """Return a page of List or Tree; `read` passes the contexts to the page one by one."""
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = CallDeadline(context)
@@ -169,7 +169,7 @@ class ContextsService:
         fill: Callable[[tuple[str, ...]], Message],
         context: CallContext,
     ) -> bytes:
-        """Return the page that `fill` makes of the readable parts of a directory."""
+        """Return the page that `fill` makes of the readable parts of a directory, given by URI."""
         deadline = CallDeadline(context)
         parts = deadline.caller.parts(uri)
         await wait_for_revision(self._engine, min_revision, deadline)

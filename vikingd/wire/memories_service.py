@@ -74,7 +74,7 @@ class MemoriesService:
     async def Remember(
         self, request: memories_pb2.RememberRequest, context: CallContext
     ) -> memories_pb2.RememberResponse:
-        """Write a memory, or reinforce the one that says the same."""
+        """Write a memory, or reinforce a stored memory that says the same."""
         deadline = CallDeadline(context)
         given = (request, self._engine, self._routes, deadline.caller)
         if len(request.text) > _SHORT:

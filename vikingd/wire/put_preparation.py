@@ -32,7 +32,7 @@ _RETRY_AFTER = 1.0
 
 
 class _Lane:
-    """A thread on which calls take turns, with a bound on the waiting bytes and calls."""
+    """A thread that calls use in turn, with a limit on the calls and bytes that wait for it."""
 
     def __init__(self, pool: Pool, most_calls: int, most_bytes: int) -> None:
         self.pool = pool
@@ -41,10 +41,10 @@ class _Lane:
 
     @contextmanager
     def place(self, size: int) -> Iterator[None]:
-        """Hold a place for a request of `size` bytes. A single request always has a place.
+        """Hold a place for a request of `size` bytes; an empty lane accepts any size.
 
         Raises:
-            Overloaded: no place is left.
+            Overloaded: no place is free.
         """
         calls, size_now = self._calls + 1, self._bytes + size
         if self._calls and (calls > self._most[0] or size_now > self._most[1]):
@@ -65,10 +65,10 @@ class _Lane:
 class Preparing:
     """Prepares the contexts of Put calls.
 
-    Tiny puts without source code, whose parser is another process, are prepared on the event loop.
-    All small puts share one thread, and all large ones
-    share another. On a thread, a put works for about 20 ms of processor time and then goes to the
-    end of the queue. So a put never waits for all contexts of another one.
+    Tiny puts are prepared on the event loop, unless they have source code, whose parser is another
+    process. All other small puts share one thread, and all large ones share another. On a thread, a
+    put works for about 20 ms of processor time and then goes to the end of the queue, so that no
+    put waits for all contexts of another one.
     """
 
     def __init__(self, threads: Threads) -> None:
@@ -82,7 +82,7 @@ class Preparing:
 
         Args:
             request: the request. With `partial_success`, an invalid context becomes a PutRefusal.
-            dimension: numbers in a vector of the store; None while it is unknown.
+            dimension: the dimension of the store's vectors; None while the store has none.
             deadline: the deadline of the call.
 
         Returns:
@@ -113,7 +113,7 @@ def _is_parsed(given: contexts_pb2.ContextInput) -> bool:
 class PutBatch:
     """The contexts of one put, prepared one after the other.
 
-    With `partial_success`, an invalid context becomes a PutRefusal; else its error is raised.
+    With `partial_success`, an invalid context becomes a PutRefusal; otherwise its error is raised.
 
     Attributes:
         contexts: the contexts that are prepared so far.
@@ -128,7 +128,7 @@ class PutBatch:
         self._is_partial = request.partial_success
 
     def do_slice(self, deadline: CallDeadline) -> bool:
-        """Prepare contexts for about 20 ms, at least one; return whether all are done."""
+        """Prepare contexts for about 20 ms, at least one; return True if all are done."""
         until = time.thread_time() + _SLICE
         while (i := len(self.contexts)) < self._count:
             deadline.left()
@@ -140,7 +140,7 @@ class PutBatch:
         return True
 
     def _read_next(self) -> None:
-        """Read the next drafts, and parse their source code in one exchange."""
+        """Read the next drafts, and parse their source code in one exchange with the parser."""
         requests: list[Request] = []
         characters = 0
         for i in range(len(self.contexts), min(len(self.contexts) + _AHEAD, self._count)):

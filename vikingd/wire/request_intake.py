@@ -1,4 +1,4 @@
-"""The intake of requests: their bytes are checked against the limits, then parsed."""
+"""The parsing of requests: their bytes are first checked against the limits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOOKED_AT = 100_000  # fields of a message that does not parse: millions would 
 
 
 class Intake:
-    """Makes requests of bytes: small ones at once, larger ones on a thread, one after the other.
+    """Parses requests: small ones at once, larger ones on a thread, one after the other.
 
     `guards` has the limits of each method's requests.
     """
@@ -45,7 +45,11 @@ class Intake:
     async def parsed(
         self, data: bytes, guard: Guard, parse: Callable[[bytes], Message]
     ) -> Message | VikingError:
-        """Parse a message on the thread; return Overloaded if too much waits for it."""
+        """Parse a message on the thread.
+
+        Return the message, the error of a wrong message, or Overloaded if too many bytes wait
+        already.
+        """
         size = len(data)
         if self._waiting and self._waiting + size > MAX_WAITING_BYTES:
             return Overloaded(
@@ -61,7 +65,7 @@ class Intake:
             self._waiting -= size
 
     def let_go(self, size: int) -> None:
-        """Return the memory of a large message to the system, later."""
+        """Return freed memory to the system in a while, if a message of `size` bytes was large."""
         if size > INLINE_BYTES and not self._will_trim:
             self._will_trim = True
             asyncio.get_running_loop().call_later(_TRIM_AFTER, self._let_go)
@@ -72,17 +76,17 @@ class Intake:
             self._thread.submit(trim)
 
     def close(self) -> None:
-        """End the thread without waiting for its work."""
+        """Stop the thread without waiting for its work."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:
     """Check the bytes of a request and parse them.
 
-    An error is returned, not raised: its traceback would keep the bytes of the request in memory.
+    An error is returned, not raised, because a traceback would keep the request in memory.
 
     Returns:
-        The request; or InvalidField if a field breaks a limit, or if the bytes do not parse.
+        The request; or InvalidField if a field exceeds a limit, or if the bytes are no message.
     """
     try:
         guard.check(data)
@@ -95,7 +99,10 @@ def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Mess
 
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
-    """Return why a message does not parse: the first string that is not UTF-8, by its path."""
+    """Return an error with the reason why bytes do not parse as a message.
+
+    The reason is mostly a string that is not UTF-8; the error names the first one.
+    """
     path = _bad_string(data, descriptor, count(_LOOKED_AT, -1))
     if path is not None:
         return InvalidField(path, "is not valid UTF-8")
@@ -103,7 +110,10 @@ def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
 
 
 def _bad_string(data: bytes, descriptor: Descriptor, left: Iterator[int]) -> str | None:
-    """Return the path of the first such string among the `left` fields."""
+    """Return the path of the first string that is not UTF-8; None if there is none.
+
+    `left` limits how many fields are read.
+    """
     try:
         fields: Any = UnknownFieldSet(Empty.FromString(data))
     except DecodeError:

@@ -1,4 +1,4 @@
-"""The table of limits of requests; the bytes of a message are checked by it before parsing."""
+"""The limits of request fields, which are checked on the bytes of a message before it is parsed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STRUCT = 4  # times its JSON: a number in a list takes 11 bytes, and as JSON at
 
 
 class Budget(NamedTuple):
-    """A sum over a whole request."""
+    """A limit of a sum over a whole request, such as all bytes of contents."""
 
     most: int
     what: str
@@ -64,7 +64,7 @@ _NAMES = tuple(BUDGETS)
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The limits of a field within its message; with None only the whole message has a limit."""
+    """The limits of one field in its message; a limit of None is not checked."""
 
     entries: int | None = None
     bytes: int | None = None  # on the wire, of each entry
@@ -171,7 +171,7 @@ _PACKED = {0: kernel.VARINT, 1: 8, 5: 4}  # by wire type
 
 
 class Guard:
-    """Checks the bytes of requests of one type against the table of limits."""
+    """Checks the bytes of one type of request against the limits."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.descriptor = descriptor
@@ -186,10 +186,10 @@ class Guard:
         self._budgets = np.array([budget.most for budget in BUDGETS.values()], np.int64)
 
     def check(self, data: bytes) -> None:
-        """Check each field of a message once.
+        """Check all fields of a message in one pass over its bytes.
 
         Raises:
-            InvalidField: naming the field that breaks a limit, or `request` where the message is
+            InvalidField: a field exceeds a limit; the error names it, or `request` if the bytes are
                 damaged.
         """
         if not data:
@@ -224,7 +224,7 @@ class Guard:
         return InvalidField(name, f"has {value:,} bytes, at most {most.bytes:,} are allowed")
 
     def _named(self, path: list[list[int]]) -> tuple[str, FieldDescriptor]:
-        """Return the path of a known field as in an error, and the field."""
+        """Return the path of a field as errors write it ("contexts[3].uri"), and its descriptor."""
         names: list[str] = []
         below: Any = self.descriptor
         for number, index in path:
@@ -235,7 +235,7 @@ class Guard:
 
 
 def guards() -> dict[str, Guard]:
-    """Return the guard of each method, such as /viking.retrieval.v1.Contexts/Put."""
+    """Return the guard of each method, by path such as /viking.retrieval.v1.Contexts/Put."""
     return {
         f"/{service.full_name}/{method.name}": Guard(method.input_type)
         for file in _FILES
@@ -245,7 +245,7 @@ def guards() -> dict[str, Guard]:
 
 
 def _reachable(descriptor: Descriptor) -> list[Descriptor]:
-    """Return a type and all types of its fields, each once."""
+    """Return a message type and all message types of its fields, at any depth, each once."""
     found = {descriptor.full_name: descriptor}
     for one in (waiting := [descriptor]):
         for field in one.fields:

@@ -54,7 +54,7 @@ _FILES = 30  # limit of a find without one, whose passages become a context
 
 
 class _Cut(Protocol):
-    """A reply that may lack something for want of room."""
+    """A reply that may lack results because they did not fit."""
 
     @property
     def is_cut(self) -> bool: ...
@@ -106,7 +106,7 @@ class RetrievalService:
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
     ) -> bytes:
-        """Return the contexts that match each of some queries."""
+        """Return for each of several queries the contexts that match it."""
         async with self._runner(context, heavy=call_cost.batch(request)) as run:
             queries = await run.here(
                 decode.find_queries, request.requests, self._engine.store.dimension
@@ -132,9 +132,9 @@ class RetrievalService:
                 return batched(reply.data)
 
             def answer_share(numbers: Sequence[int]) -> list[bytes]:
-                """Return the replies to a share of the queries, which one thread answers.
+                """Return the replies to the queries with these numbers, which one thread answers.
 
-                Bytes that a short reply leaves are for the later replies of the share.
+                Bytes that a short reply does not need may be used by the later replies.
                 """
                 left, replies = self._most_bytes * len(numbers) // len(queries), list[bytes]()
                 for number in numbers:
@@ -149,7 +149,7 @@ class RetrievalService:
             return b"".join(shares[i % count][i // count] for i in range(len(queries)))
 
     async def Search(self, request: retrieval_pb2.SearchRequest, context: CallContext) -> bytes:
-        """Return the contexts that a task needs, given its conversation."""
+        """Return the contexts that help with a task, given the conversation so far."""
         deadline = CallDeadline(context)
         async with self._queues.runner(deadline, heavy=call_cost.search(request)) as run:
             query = await run.here(search_messages.query_of, request)
@@ -175,7 +175,7 @@ class RetrievalService:
         return reply.data
 
     async def Retrieve(self, request: retrieval_pb2.RetrieveRequest, context: CallContext) -> bytes:
-        """Return the passages that a strategy finds."""
+        """Return the passages that match a query, found and ranked as the caller chooses."""
         store = self._engine.store
         async with self._runner(context, heavy=call_cost.retrieve(request)) as run:
             query = await run.here(
@@ -202,7 +202,7 @@ class RetrievalService:
     async def BuildContext(
         self, request: retrieval_pb2.BuildContextRequest, context: CallContext
     ) -> bytes:
-        """Return the text for a prompt, within a budget of tokens."""
+        """Return a text for a prompt, within a budget of tokens."""
         most = _SOURCES * self._most_bytes
         async with self._runner(context, heavy=True) as run:
             name = context_messages.source_of(request)
@@ -236,7 +236,7 @@ class RetrievalService:
         *,
         light: bool,
     ) -> _Reply:
-        """Run a plan and render its hits: on the event loop if both take little time."""
+        """Run `answer`, then make the reply with `render`; on the event loop if both are quick."""
         if not light or run.is_heavy:
             return await run.away(lambda: render(answer(), self._most_bytes))
         found = await run.here(answer)
@@ -256,7 +256,7 @@ class RetrievalService:
         return context_messages.items_of(request)
 
     def _count(self, rpc: str, stages: Sequence[Stage], reply: FindReply) -> None:
-        """Count the reply to a find in the metrics."""
+        """Add the stages and results of a find to the metrics."""
         found = reply.found
         self._metrics.took(rpc, stages)
         self._metrics.answered(

@@ -1,4 +1,4 @@
-"""The table of rights: the right that each RPC needs, and the URIs of its request for which."""
+"""The table of rights: for each RPC, the right that it needs on each URI of its request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES: Final = (access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 
 class Target(Enum):
-    """Rights that depend on more than one URI; the services check them."""
+    """Fields whose rights depend on more than one URI, so that the service checks them itself."""
 
     PARTS = "answered from the readable parts"
     SERVICE = "the service checks it"
@@ -39,7 +39,7 @@ Need = Right | Target
 class Needs(NamedTuple):
     """The rights that an RPC needs.
 
-    `audited` calls have a line in the audit log. With `adds` a call may add contexts.
+    `audited` calls are written to the audit log. `adds` is True if a call may add contexts.
     """
 
     whole: Right | None
@@ -115,14 +115,14 @@ _HOME = f"{uris.ROOT}~"
 
 
 class Rule:
-    """The needs of one RPC, ready for its requests.
+    """The rights that one RPC needs, with the fields of its request resolved.
 
     Attributes:
         name: the name of the RPC.
-        audited: True if each call has a line in the audit log.
-        is_of_access: True if the RPC changes keys or tenants.
-        has_session: True if the RPC reads or writes contexts, so that `vikingd.wire.sessions`
-            keeps its calls consistent.
+        audited: True if each call is written to the audit log.
+        is_of_access: True if the RPC is one of the service Access: keys and tenants.
+        has_session: True if the RPC reads or writes contexts, so that `vikingd.wire.sessions` keeps
+            its calls consistent.
     """
 
     def __init__(self, method: MethodDescriptor) -> None:
@@ -141,29 +141,35 @@ class Rule:
         self._reply: Any = GetMessageClass(method.output_type) if has_revision else None
 
     def tenant_of(self, caller: Caller) -> str:
-        """Return the tenant whose handlers answer. Those of Access need no open store."""
+        """Return the tenant whose handlers answer a call.
+
+        It is the caller's tenant, but the default one for the service Access, which needs no store.
+        """
         return DEFAULT_TENANT if self.is_of_access else caller.tenant
 
     def check(self, request: Message, caller: Caller) -> None:
-        """Check that the caller has the rights on the URIs of a request.
+        """Check that the caller has the needed rights on the URIs of a request.
 
-        viking://~ in the request is replaced by the root of the caller's user. The result depends
-        on the request and the rights alone, never on stored data.
+        viking://~ in the request is replaced by the root of the caller's user. The check reads no
+        stored data, so it does not tell which contexts exist.
 
         Raises:
             NotReadable: the caller may not read a URI.
             PermissionDenied: the caller has no right to write or administer a URI.
-            InvalidField: viking://~ needs a caller with a user.
+            InvalidField: a URI begins with viking://~ and the caller has no user.
         """
         if self._whole is not None:
             caller.check(self._whole, uris.ROOT)
         for field in self._fields:
             field.expand(request, caller.user)
         for field in self._fields:
-            field.hold(request, caller)
+            field.check(request, caller)
 
     def adds(self, request: Any) -> list[str] | None:
-        """Return the URIs that a request may add, "" for an unknown one; None: it only removes."""
+        """Return the URIs that a request may add; a URI that is unknown before is "".
+
+        Return None if the RPC never adds contexts.
+        """
         if not self._adds:
             return None
         if self.name == "Put":
@@ -171,7 +177,7 @@ class Rule:
         return [getattr(request, "uri", "")]
 
     def objects(self, request: Message, reply: Any) -> list[str]:
-        """Return the URIs, keys, tenants and ids of memories of a call, for the audit."""
+        """Return the URIs, and the ids of keys, tenants and memories, that the audit log shows."""
         found = [uri for field in self._fields for uri in field.values(request)]
         if self.name == "Put" and reply is not None and reply.refusals:
             refused = {one.index for one in reply.refusals}
@@ -191,7 +197,7 @@ class Rule:
         return found
 
     def revision(self, reply: Any) -> int | None:
-        """Return the revision in a reply or its bytes; None without one."""
+        """Return the revision in a reply, which may be encoded; None if the reply has none."""
         if self._reply is None or reply is None:
             return None
         if isinstance(reply, bytes):
@@ -200,7 +206,7 @@ class Rule:
 
 
 def rules() -> dict[str, Rule]:
-    """Return the rule of each method, such as /viking.retrieval.v1.Contexts/Put."""
+    """Return the rule of each method, by path such as /viking.retrieval.v1.Contexts/Put."""
     return {
         f"/{service.full_name}/{method.name}": Rule(method)
         for file in FILES
@@ -210,7 +216,7 @@ def rules() -> dict[str, Rule]:
 
 
 class _Field:
-    """One path of fields, such as `contexts.uri`."""
+    """A field of a request that has URIs, given by its path, such as `contexts.uri`."""
 
     def __init__(self, request: Descriptor, path: str, need: Need) -> None:
         self._need = need
@@ -225,7 +231,7 @@ class _Field:
         self._is_repeated = last.is_repeated
 
     def expand(self, message: Message, user: str) -> None:
-        """Replace viking://~ by the directory of the user."""
+        """Replace viking://~ in the field's URIs by the directory of the user."""
         if self._need is Target.OF_KEY:
             return
         for owner in self._owners(message):
@@ -237,8 +243,13 @@ class _Field:
             elif value.startswith(_HOME):
                 setattr(owner, self._name, uris.expand(value, user, self._name))
 
-    def hold(self, message: Message, caller: Caller) -> None:
-        """Hold the URIs against the rights of the caller."""
+    def check(self, message: Message, caller: Caller) -> None:
+        """Check that the caller has the needed right on each URI of the field.
+
+        Raises:
+            NotReadable: the caller may not read a URI.
+            PermissionDenied: the caller has no right to write or administer a URI.
+        """
         need = self._need
         if caller.is_operator or not isinstance(need, Right):
             return

@@ -1,12 +1,13 @@
-"""The consistency of a client's session, over any process that answers it.
+"""The consistency of a client's session, whichever process answers each of its calls.
 
-A point names a revision of a store, see `vikingd.store.history`. A client sends the metadata
-`vikingd-point` with the points that it has seen, or with an empty value at first. Its call is
-answered from a state that contains all of them, and the reply has the point of that state or of a
-later one. So a session sees its own writes, and never goes back in time.
+A point is a revision of a store, with the store's id and epoch, see `vikingd.store.history`. A
+client sends the points that it has seen in the metadata `vikingd-point`; the value is empty in its
+first call. Its call is answered from a state that contains all of these points. The reply has the
+point of that state or of a later one. So a session sees its own writes, and never an older state
+than before.
 
-Invariant of a client: each point that its session saw is contained in the state of a point that it
-holds, until HistoryLost told the caller of the loss. See `vikingd.client.session_points`.
+Invariant of a client: each point that its session saw is contained in the state of a point that the
+client keeps, until HistoryLost tells it of a loss. See `vikingd.client.session_points`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FROM_INDEX = frozenset(("Find", "BatchFind", "Search", "Retrieve"))
 
 
 def points_of(metadata: Iterable[tuple[str, Any]]) -> tuple[Point, ...] | None:
-    """Return the points of a call; None if it asks for no point.
+    """Return the points in the metadata of a call; None if the call has no `vikingd-point`.
 
     Raises:
         InvalidField: the metadata is malformed.
@@ -50,7 +51,7 @@ def points_of(metadata: Iterable[tuple[str, Any]]) -> tuple[Point, ...] | None:
 
 
 def text_of(point: Point) -> str:
-    """Return a point as metadata has it."""
+    """Return a point as text for metadata: "STORE.EPOCH.REVISION"."""
     return f"{point.store}.{point.epoch}.{point.revision}"
 
 
@@ -65,7 +66,7 @@ def _parsed(text: str) -> Point:
 
 
 class SessionCall:
-    """A call of a session: `begin` it before its answer is made, `end` it after."""
+    """A call of a session. Call `begin` before its answer is made, and `end` after it."""
 
     def __init__(self, engine: Engine, method: str, points: tuple[Point, ...]) -> None:
         self._engine = engine
@@ -80,14 +81,14 @@ class SessionCall:
         """Wait until the snapshot contains all points of the session.
 
         Raises:
-            HistoryLost: the store does not contain one of them any more.
-            RevisionNotReached: the snapshot did not reach them within the deadline.
-            StoreAway: the database cannot be reached; another node may have them.
+            HistoryLost: the store has lost the revision of a point.
+            RevisionNotReached: the snapshot did not reach the points within the deadline.
+            StoreAway: the database cannot be reached; another node may have the points.
             Stopping: this reader cannot follow its store any more.
         """
         if not self._is_reached():
             history = await asyncio.to_thread(self._engine.store.read_history)
-            await self._hold(history, self._points)
+            await self._check_contains(history, self._points)
             await self._wait(deadline)
         self._began = self._engine.point
 
@@ -124,11 +125,11 @@ class SessionCall:
         )
 
     async def end(self) -> str:
-        """Return the point of the reply for its metadata.
+        """Return the point for the metadata of the reply, as text.
 
         Raises:
-            HistoryLost: the store went back, and lacks what the session has seen.
-            StoreAway: the store cannot be read, or went back during the call.
+            HistoryLost: the store was set back, and lacks a revision that the session has seen.
+            StoreAway: the store cannot be read, or was set back during the call.
         """
         engine, began = self._engine, self._began
         assert began is not None
@@ -140,34 +141,35 @@ class SessionCall:
             if all(map(history.may_contain, (began, index))):
                 return text_of(index)
             # A commit of this process may be newer than the history that it knows.
-            await self._hold_now(began, index)
+            await self._read_history(began, index)
             return text_of(index)
         # A read of the store may have seen a commit that this process has not heard of yet.
         if self._is_alone:
             history = engine.store.read_history()  # some µs; a thread takes longer
             _check(history, (began,))
         else:
-            history = await self._hold_now(began)
+            history = await self._read_history(began)
         return text_of(history.point)
 
-    async def _hold_now(self, *points: Point) -> History:
-        """Return the history as the store has it now.
+    async def _read_history(self, *points: Point) -> History:
+        """Read the present history of the store and check that it contains the session's points.
 
         Raises:
-            HistoryLost: it lacks what the session has seen.
-            StoreAway: it lacks a point of this process alone, which will notice in a moment.
+            HistoryLost: it lacks a point that the session has seen.
+            StoreAway: it lacks one of `points`, which this process alone has seen.
         """
         history = await asyncio.to_thread(self._engine.store.read_history)
-        await self._hold(history, self._points)
+        await self._check_contains(history, self._points)
         if not all(map(history.may_contain, points)):
             raise StoreAway("the store went back during the call; repeat the call later")
         return history
 
-    async def _hold(self, history: History, points: Iterable[Point]) -> None:
+    async def _check_contains(self, history: History, points: Iterable[Point]) -> None:
         """Raise HistoryLost if a history lacks one of the points.
 
-        The error has a point of a new epoch. So a node that has not noticed the loss yet asks the
-        database when the session calls it, and no session is told twice.
+        The error has a point of a new epoch with which the session goes on. So a node that has not
+        noticed the loss yet asks the database when the session calls it, and each session gets the
+        error once.
         """
         try:
             _check(history, points)

@@ -1,6 +1,6 @@
-"""The one table from domain errors to gRPC status, and what a repetition of the call changes.
+"""The table from domain errors to gRPC status codes; it tells whether to repeat a call.
 
-| status | a repetition |
+| status | a repeated call |
 |---|---|
 | UNAVAILABLE | may succeed: a model or the daemon is away for a time |
 | RESOURCE_EXHAUSTED with RetryInfo | may succeed after that time: the call was not begun |
@@ -83,7 +83,10 @@ def code_of(error: BaseException) -> grpc.StatusCode:
 
 
 def status_of(error: BaseException) -> grpc.Status:
-    """Return the status: ErrorInfo, BadRequest for a field, RetryInfo if waiting helps."""
+    """Return the status of an error, with details: ErrorInfo, BadRequest, RetryInfo.
+
+    BadRequest names an invalid field. RetryInfo is set if waiting helps.
+    """
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
     if isinstance(error, _OF_OPERATORS) and not CALLER.get().is_operator:
@@ -116,6 +119,6 @@ def status_of(error: BaseException) -> grpc.Status:
 
 
 def shown(text: str) -> str:
-    """Return at most MAX_BYTES of a text of an error."""
+    """Return an error's text, cut to MAX_BYTES."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= MAX_BYTES else f"{data[:MAX_BYTES].decode(errors='ignore')}…"

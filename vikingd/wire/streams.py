@@ -15,13 +15,13 @@ _LAST_WORDS = 0.5  # seconds for the status of a stream, as the daemon stops
 
 
 class Streams:
-    """The calls that run, and the streams among them; for the event loop.
+    """The calls that run, and the streams among them; all methods are for the event loop.
 
     gRPC sends no status before the bytes that wait for the caller. So a stream that nobody reads
-    keeps its call until the caller reads on or goes away, but nothing else.
+    keeps its call until the caller reads on or disconnects, but holds nothing else.
 
     Attributes:
-        refuses: no call begins any more.
+        refuses: True if new calls are refused.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Streams:
         self.refuses = False
 
     def note(self) -> asyncio.Task[Any]:
-        """Note the call of this task, until the task ends; return the task."""
+        """Register the call that runs in this task until the task ends; return the task."""
         task = asyncio.current_task()
         assert task is not None
         self._calls.add(task)
@@ -45,7 +45,7 @@ class Streams:
         self._last_end = time.monotonic()
 
     def check_begin(self) -> None:
-        """Raise Stopping if no call begins any more."""
+        """Raise Stopping if new calls are refused."""
         if self.refuses:
             raise Stopping("the daemon stops and does not begin this call: repeat it")
 
@@ -89,7 +89,7 @@ class Streams:
         """End the streams, and wait for the end of the calls.
 
         Returns:
-            True if streams are left that nobody reads; only gRPC can end them.
+            True if streams are left that nobody reads. Only the stop of gRPC can end them.
         """
         self._is_stopping = True
         for limit in self._limits:

@@ -1,1 +1,1 @@
-"""Calls of a chat model that answers in JSON, shared by all that ask it."""
+"""The client of a chat model that answers in JSON; planner, extractor and describer use it."""

@@ -6,23 +6,23 @@ from __future__ import annotations
 
 
 class Garbage(Exception):
-    """A reply that cannot be used."""
+    """A reply of the model that cannot be used, such as text that is not JSON."""
 
 
 class NoCompletion(Garbage):
-    """A reply that is no chat completion, such as the page of a gateway."""
+    """A reply that is no chat completion, such as an HTML page of a proxy."""
 
 
 class Refused(Exception):
-    """A refusal by the model, or by a filter before it."""
+    """A refusal to answer, by the model or by a content filter in front of it."""
 
 
 class CallFailed(Exception):
-    """A call without an answer.
+    """A call that got no answer.
 
     Attributes:
         wait: seconds before a retry; None: a retry would not help.
-        pause: seconds that the endpoint asked to wait; None: it asked for none.
+        pause: seconds that the endpoint asked to wait; None: it did not ask.
     """
 
     def __init__(self, message: str, wait: float | None = None, pause: float | None = None) -> None:

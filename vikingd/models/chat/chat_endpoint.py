@@ -26,10 +26,10 @@ _OPTIONS = ("temperature", "response_format")
 
 
 class Completion(NamedTuple):
-    """An answer.
+    """An answer of a model.
 
     Attributes:
-        tokens: of question and answer, as the endpoint counts them; 0 if it does not.
+        tokens: the tokens of question and answer by the endpoint's count; 0 if it does not count.
     """
 
     text: str
@@ -57,8 +57,8 @@ class ChatEndpoint:
     async def ask(self, question: Question) -> Completion:
         """Return the model's answer to a question.
 
-        Options that the endpoint refuses (a JSON schema, a temperature) are left out, and stay out
-        for later calls if that helps.
+        If the endpoint refuses an option (the JSON schema or the temperature), the question is sent
+        without it. If that succeeds, later questions are sent without it, too.
 
         Raises:
             CallFailed: there is no answer.
@@ -106,7 +106,10 @@ class ChatEndpoint:
 
 
 def _completion(body: bytes) -> Completion:
-    """Return the text in a chat completion, which the client of OpenAI does not check."""
+    """Return the text and the tokens in the body of a chat completion.
+
+    The body is parsed here, because OpenAI's client does not check its form.
+    """
     try:
         completion = read_json(body.decode("utf-8", "replace"))
     except Garbage as error:

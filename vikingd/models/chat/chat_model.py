@@ -1,4 +1,4 @@
-"""A chat model that answers in JSON, with deadline, limit of calls, circuit breaker and a retry."""
+"""A chat model that answers in JSON, with a deadline, a circuit breaker and a retry."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _log = logging.getLogger(__name__)
 
 
 class NotAnswered(Exception):
-    """A question that the model did not answer; the message gives the reason.
+    """The model gave no usable answer to a question; the message gives the reason.
 
     Attributes:
-        tokens: of earlier answers that could not be used, where somebody counts them.
+        tokens: the tokens of answers that could not be used; 0 unless the raiser counts them.
     """
 
     tokens = 0
 
 
 class NoUsableAnswer(NotAnswered):
-    """A question that the model refused, or answered with garbage: it will do so again."""
+    """The model refused a question or answered with garbage, and would do so again."""
 
 
 class Late(NotAnswered):
-    """A question that the model began to answer, too slowly."""
+    """The model was asked and did not answer in time."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """The calls for one question; times are of `time.perf_counter`."""
+    """The state of the calls for one question; times are of `time.perf_counter`."""
 
     deadline: float
     asked: bool = False
@@ -60,14 +60,13 @@ class ChatModel:
 
     Args:
         took: called after each call with its outcome, DONE or FAILED, and its seconds.
-        failures: consecutive failures after which the model is not asked for a while, see
-            `Breaker`.
+        failures: after so many failures in a row the model is not asked for a while, see `Breaker`.
 
     Raises:
         ValueError: a setting of the model is missing; the message names it.
 
     Attributes:
-        name: the name of the model; "": none is configured.
+        name: the name of the model; "" if none is configured.
         timeout: seconds for a plan, from the settings.
     """
 
@@ -103,7 +102,7 @@ class ChatModel:
         Args:
             question: the question.
             read: parses the text of an answer; raises Garbage for one that cannot be used.
-            seconds: the time that is left of the caller's deadline; None: no deadline.
+            seconds: the seconds until the caller's deadline; None: no deadline.
             timeout: the most seconds for the answer, retries included.
             spent: called after each reply of the model with the tokens of question and reply; 0 if
                 the endpoint does not count them.
@@ -183,7 +182,10 @@ class ChatModel:
         progress: _Progress,
         spent: Callable[[int], None],
     ) -> _T:
-        """Call the model; retry once after garbage, and once after a temporary failure."""
+        """Call the model and return the parsed answer.
+
+        Retry once after garbage, and once after a failure that may pass.
+        """
         fresh_garbage = fresh_failure = True
         while True:
             try:
@@ -222,14 +224,14 @@ class ChatModel:
                 progress.called_at = None
 
     def _tell(self, called_at: float, outcome: str) -> float:
-        """Report the end of a call; return its seconds."""
+        """Report that a call ended, with its outcome; return its duration in seconds."""
         seconds = time.perf_counter() - called_at
         self._took(outcome, seconds)
         return seconds
 
 
 async def _counted(endpoint: ChatEndpoint, question: Question, spent: Callable[[int], None]) -> str:
-    """Return the model's answer, and report its tokens, even if it cannot be used."""
+    """Ask the model and return its answer; pass its tokens to `spent`, even for a bad answer."""
     try:
         text, tokens = await endpoint.ask(question)
     except (Garbage, Refused):

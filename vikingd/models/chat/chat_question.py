@@ -1,4 +1,4 @@
-"""A question to a model: a constant prompt, and data in JSON."""
+"""A question to a chat model: a constant prompt, and data as JSON."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Question:
     """A question to a chat model.
 
     Attributes:
-        system: the prompt.
-        text: the message of the user, which is data.
+        system: the constant prompt.
+        text: the data, sent as the user's message.
         response_format: the JSON schema of the answer.
         max_tokens: the most tokens of the answer.
     """
@@ -33,14 +33,15 @@ class Question:
 
 
 def prompt_of(package: str) -> str:
-    """Return the prompt in a package."""
+    """Return the prompt file of a package."""
     return files(package).joinpath(PROMPT).read_bytes().decode()
 
 
 def schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the format of an answer that is an object.
+    """Return the response format for an answer that is an object with these properties.
 
-    Many servers ignore length bounds in strict schemas, so long values are dropped afterwards.
+    It sets no lengths, since many servers ignore those in strict schemas; too long values are
+    dropped after the answer.
     """
     return {
         "type": "json_schema",
@@ -49,7 +50,7 @@ def schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object that has all of these properties and no others."""
+    """Return the JSON schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),

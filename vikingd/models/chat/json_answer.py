@@ -1,4 +1,4 @@
-"""The answer of a model as JSON, and its strings without control characters."""
+"""The parsing of a model's answer as JSON, and of the strings in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text, bare or in one fenced block.
+    """Parse a JSON text, which may be in one fenced block of Markdown.
 
     Raises:
         Garbage: the text is not JSON, or nested too deeply.
@@ -34,5 +34,6 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def plain(value: Any) -> str:
-    """Return a string without control characters; "" for any other value."""
+    """Return a string with control characters replaced by spaces; "" for a value of another type.
+    """
     return _CONTROL.sub(" ", value).strip() if isinstance(value, str) else ""

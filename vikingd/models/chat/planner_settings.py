@@ -17,10 +17,10 @@ class PlannerSettings:
 
     Attributes:
         base_url: URL of an endpoint with OpenAI's chat protocol; "": OpenAI's own.
-        model: name of the model at the endpoint; "": none, rules plan.
+        model: name of the model at the endpoint; "": no model, rules make the plans.
         key_env: the environment variable that holds the key.
         timeout: seconds for a plan, with retries and waiting.
-        concurrency: most calls in flight.
+        concurrency: the most calls in flight.
     """
 
     base_url: str = ""

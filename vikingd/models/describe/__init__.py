@@ -1,1 +1,1 @@
-"""The description of a context by a model: its abstract and its overview."""
+"""Descriptions of contexts by a model: an abstract and an overview for each."""

@@ -1,4 +1,4 @@
-"""The check of a model's description: its form, and that it says only what the material says."""
+"""The check of a model's description: its form, and that all it states is in the material."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ _WORD = lazy(rf"[{CJK_CHARS}]|(?:(?![{CJK_CHARS}])[^\W_])+")
 
 
 class Answer(NamedTuple):
-    """The two texts of an answer."""
+    """The abstract and the overview in a model's answer."""
 
     abstract: str
     overview: str
 
 
 class Source:
-    """The texts that a description is made of.
+    """The material of a description; the description may state only what is in it.
 
     Args:
-        text: the text that is described, whose language the description has.
-        others: texts whose words it may have, too: title, extract.
-        uri: the URI, alike.
+        text: the text to describe; the description must be in its language.
+        others: further texts whose words may be used: the title, the extract.
+        uri: the URI, whose words may be used, too.
     """
 
     def __init__(self, text: str, others: Sequence[str] = (), uri: str = "") -> None:
@@ -91,11 +91,11 @@ class Source:
 
     @cached_property
     def language(self) -> str:
-        """The language, if the text is in Latin letters; "" if it is not clear."""
+        """The language of a text in Latin letters; "" if it is not clear."""
         return language_of(_CODE.sub(" ", self.text))
 
     def repeats(self, words: Sequence[str]) -> bool:
-        """Return True if these words stand in a row."""
+        """Return True if the material has these words in a row."""
         return " ".join(words) in self._said
 
     @cached_property
@@ -104,7 +104,7 @@ class Source:
 
 
 def read_answer(text: str) -> Answer | str:
-    """Return the two texts of an answer, or the reason why it has none."""
+    """Parse an answer; return its two texts, or the reason why it cannot be used."""
     try:
         answer = read_json(text)
     except Garbage:
@@ -117,7 +117,7 @@ def read_answer(text: str) -> Answer | str:
 
 
 def refusal(answer: Answer, source: Source) -> str:
-    """Return the reason against an answer; "" if it passes."""
+    """Return the reason why an answer is refused; "" if it passes all checks."""
     if "\n" in answer.abstract:
         return "the abstract has several lines"
     for field, text, limit in (

@@ -1,4 +1,4 @@
-"""The describer of contexts: a model writes their abstracts and overviews, and they are checked."""
+"""The describer: it lets a model write abstracts and overviews of contexts, and checks them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Material:
         uri: the URI of the context.
         is_directory: True for a directory.
         title: its title, or "".
-        text: of a file its text; of a directory a line "name: abstract" for each child.
-        extract: the abstract that stands there now, or "".
+        text: the text of a file; for a directory a line "name: abstract" for each child.
+        extract: the present abstract, or "".
     """
 
     uri: str
@@ -58,7 +58,7 @@ class Described(NamedTuple):
     Attributes:
         abstract: one or two sentences.
         overview: Markdown.
-        tokens: of all questions and answers, as the endpoint counts them, else approximately.
+        tokens: the tokens of all questions and answers, by the endpoint's count or estimated.
     """
 
     abstract: str
@@ -67,10 +67,10 @@ class Described(NamedTuple):
 
 
 class Unusable(Exception):
-    """A description that the model cannot make; the message says why its last answer failed.
+    """The model cannot describe a context; the message says why its last answer was refused.
 
     Attributes:
-        tokens: of all questions and answers.
+        tokens: the tokens of all questions and answers.
     """
 
     def __init__(self, message: str, tokens: int) -> None:
@@ -79,10 +79,10 @@ class Unusable(Exception):
 
 
 class Describer:
-    """Describes contexts, concurrently on one event loop.
+    """Describes contexts by a model, concurrently on one event loop.
 
     Attributes:
-        name: the name of the model; "": none is configured.
+        name: the name of the model; "" if none is configured.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -90,9 +90,9 @@ class Describer:
         self.name = model.name
 
     async def describe(self, material: Material) -> Described:
-        """Return abstract and overview of a context.
+        """Return an abstract and an overview for a context.
 
-        An answer that fails the check is asked for once more, with the reason.
+        If an answer fails the check, the model is asked once more and told the reason.
 
         Raises:
             NotAnswered: the model did not answer; a later try may help.
@@ -123,12 +123,15 @@ class Describer:
 
 
 def source_of(material: Material) -> Source:
-    """Return what a description of a material may say."""
+    """Return the source against which a description of this material is checked."""
     return Source(shortened(material.text), (material.title, material.extract), material.uri)
 
 
 def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:
-    """Return the function that reads an answer: the reason against it, or "", and its texts."""
+    """Return a function that parses and checks an answer.
+
+    It returns (the reason why the answer is refused, or "", the two texts).
+    """
 
     def read(text: str) -> tuple[str, Answer]:
         answer = read_answer(text)
@@ -140,7 +143,7 @@ def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:
 
 
 def question(material: Material, refused: str = "") -> Question:
-    """Return the question for a description; `refused` is the reason against the first answer."""
+    """Return the question for a description; `refused` says why the first answer was refused."""
     data = {
         "kind": "directory" if material.is_directory else "file",
         "uri": material.uri,
@@ -155,10 +158,10 @@ def question(material: Material, refused: str = "") -> Question:
 
 
 def material_tokens(material: Material) -> int:
-    """Return the approximate tokens of one question with its answer."""
+    """Return about how many tokens one question for a description takes, with its answer."""
     return question_tokens(question(material))
 
 
 def question_tokens(asked: Question) -> int:
-    """Return the approximate tokens of a question with its answer."""
+    """Return about how many tokens a question takes, with its answer."""
     return approximate_tokens(asked.system) + approximate_tokens(asked.text) + _ANSWER_TOKENS

@@ -20,10 +20,10 @@ class DescriberSettings:
 
     Attributes:
         base_url: URL of an endpoint with OpenAI's chat protocol; "": that of the planner.
-        model: name of the model at the endpoint; "": none, extracts stand for descriptions.
+        model: name of the model at the endpoint; "": no model, abstracts are extracts.
         key_env: the environment variable that holds the key; "": the planner's, at its endpoint.
         timeout: seconds for one answer, with a retry and waiting.
-        concurrency: most calls in flight.
+        concurrency: the most calls in flight.
         tokens_per_day: most tokens of questions and answers in a UTC day; 0: no limit.
         min_characters: shorter files are not described.
     """
@@ -37,7 +37,7 @@ class DescriberSettings:
     min_characters: Annotated[int, Ge(1)] = 1_200
 
     def endpoint(self, planner: PlannerSettings) -> PlannerSettings:
-        """Return the settings of the model's endpoint; `planner` fills those that are empty.
+        """Return the settings of the model's endpoint; empty ones are taken from `planner`.
 
         Raises:
             ValueError: a setting cannot be used; the message names it and the remedy.

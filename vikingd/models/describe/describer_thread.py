@@ -1,4 +1,4 @@
-"""The thread on which the contexts of several stores are described."""
+"""The thread on which a model describes the contexts of several stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 class DescriberThread:
     """A describer with an event loop of its own, shared by the workers of all stores.
 
-    The thread starts with the first `start`, and the client of the model with the first question.
+    The first call of `start` starts the thread. The first question opens the client of the model.
 
     Args:
         endpoint: the settings of the model.
@@ -34,7 +34,7 @@ class DescriberThread:
 
     Attributes:
         name: the name of the model.
-        concurrency: most questions at a time; others wait for their turn.
+        concurrency: the most questions at a time; others wait for their turn.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DescriberThread:
         self._is_stopping = False
 
     def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
-        """Run a worker on the loop; to cancel the future ends it."""
+        """Run a worker's coroutine on the loop; cancelling the returned future cancels it."""
         with self._lock:
             if self._is_stopping:
                 work.close()
@@ -71,7 +71,7 @@ class DescriberThread:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, function: Callable[..., object], *args: object) -> Future[None]:
-        """Call a function on the loop, soon; nothing happens after the end of the loop."""
+        """Schedule a function on the loop; if the loop has ended, nothing happens."""
         done: Future[None] = Future()
 
         def run() -> None:
@@ -84,12 +84,12 @@ class DescriberThread:
         return done
 
     async def read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a function that waits for a store on a thread, and return its result."""
+        """Run a function that waits for a store on a reader thread; return its result."""
         run = self._readers.submit(function, *args, **kwargs)
         return await asyncio.wrap_future(run)
 
     async def describe(self, material: Material) -> Described:
-        """Ask the model, in turn; see `Describer.describe`."""
+        """Wait for a turn and ask the model; see `Describer.describe`."""
         async with self._turns:
             return await (await self._opened()).describe(material)
 
@@ -104,7 +104,10 @@ class DescriberThread:
             return self._describer
 
     def stop(self) -> None:
-        """End all work and the thread, within STOP seconds; what was asked is asked again."""
+        """End all work and the thread, within STOP seconds.
+
+        Questions without an answer are asked again after the next start.
+        """
         with self._lock:
             self._is_stopping = True
         self._readers.shutdown(wait=False, cancel_futures=True)

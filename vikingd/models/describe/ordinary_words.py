@@ -1,7 +1,7 @@
-"""Ordinary words: those that a description may have though its material has not.
+"""Ordinary words, which a description may use even if its material does not have them.
 
-They tell names from words that have a capital letter for their place alone, and one language from
-another.
+They serve to tell names from words that have a capital letter only because of their place, and to
+recognize a language.
 """
 
 from __future__ import annotations

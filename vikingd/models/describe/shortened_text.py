@@ -20,10 +20,11 @@ _BLOCK = lazy(r"\n[ \t]*\n\s*")
 
 
 def shortened(text: str, tokens: int = MAX_MATERIAL) -> str:
-    """Return a text of at most `tokens` approximate tokens.
+    """Return a text of at most `tokens` tokens, by estimate.
 
-    It has the beginning, the end, and the beginnings of sections between them. If there are too
-    many sections, those at equal distances are taken. GAP stands for what is left out.
+    A longer text becomes its beginning, its end, and the beginnings of sections between. If there
+    are too many sections, some at equal distances are taken. GAP marks each place where text is
+    left out.
     """
     if approximate_tokens(text) <= tokens:
         return text
@@ -57,7 +58,10 @@ def _joined(text: str, spans: Sequence[tuple[int, int]], tokens: int) -> str:
 
 
 def _starts(text: str, start: int, stop: int) -> list[int]:
-    """Return where sections begin within a span, or paragraphs if it has no headings."""
+    """Return the indices at which sections begin in text[start:stop].
+
+    In a text without headings they are the beginnings of paragraphs.
+    """
     headings = [found.start() for found in _HEADING.finditer(text, start, stop)]
     if len(headings) >= 3:
         return headings
@@ -70,7 +74,10 @@ def _starts(text: str, start: int, stop: int) -> list[int]:
 
 
 def _fitting(text: str, start: int, stop: int, tokens: int) -> int:
-    """Return the end of the longest part from `start` that has at most these tokens."""
+    """Return the end of the longest part of text[start:stop] with at most `tokens` tokens.
+
+    The part ends at a line or a word if possible.
+    """
     low, high = start, min(stop, start + 4 * max(tokens, 0))
     while low < high:
         middle = (low + high + 1) // 2
@@ -88,7 +95,7 @@ def _fitting(text: str, start: int, stop: int, tokens: int) -> int:
 
 
 def _fitting_end(text: str, start: int, tokens: int) -> int:
-    """Return the start of the longest ending that has at most these tokens."""
+    """Return the start of the longest end of the text with at most `tokens` tokens."""
     low, high = max(start, len(text) - 4 * tokens), len(text)
     while low < high:
         middle = (low + high) // 2

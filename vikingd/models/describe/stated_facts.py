@@ -1,4 +1,4 @@
-"""The facts that a text states: its numbers, dates, times, addresses and identifiers."""
+"""The facts in a text that can be compared: numbers, dates, times, addresses, currencies."""
 
 from __future__ import annotations
 
@@ -100,24 +100,24 @@ _ADDRESS = lazy(
 
 
 def folded(text: str) -> str:
-    """Return a text in one case, with plain quotation marks and single spaces."""
+    """Return a text in lower case, with plain quotation marks and single spaces."""
     text = normalized(text).casefold().replace("’", "'").replace("‘", "'")
     return " ".join(text.replace("“", '"').replace("”", '"').split())
 
 
 def addresses(text: str) -> Iterator[str]:
-    """Yield the URLs and e-mail addresses of a text, without the marks behind them."""
+    """Yield the URLs and e-mail addresses in a text, without punctuation after them."""
     for found in _ADDRESS.finditer(text):
         yield found[0].rstrip(".,;:!?*_")
 
 
 def without_addresses(text: str) -> str:
-    """Return a text with a space in place of each address."""
+    """Return a text with each address replaced by a space."""
     return _ADDRESS.sub(" ", text)
 
 
 def readings(number: str) -> set[str]:
-    """Return the ways to read a number in digits: 1,250 is 1250, and 2.3.1 begins with 2.3."""
+    """Return all ways to read a number: "1,250" is 1250 and 1.250, "2.3.1" also begins with 2.3."""
     if len(number) > _MAX_NUMBER:
         return {number}
     parts = [part.lstrip("0") or "0" for part in number.replace(",", ".").split(".")]
@@ -132,7 +132,7 @@ def readings(number: str) -> set[str]:
 
 
 def han_number(run: str) -> int:
-    """Return the number that Chinese numerals write: 二十三 is 23, 二〇二四 is 2024."""
+    """Return the number in Chinese numerals: 二十三 is 23, 二〇二四 is 2024."""
     if not any(one in _HAN_UNITS for one in run):
         return int("".join(str(_HAN_DIGITS[one]) for one in run))
     total = section = digit = 0
@@ -149,12 +149,12 @@ def han_number(run: str) -> int:
 
 
 def without_times(text: str) -> str:
-    """Return a text with a space in place of each time of day."""
+    """Return a text with each time of day replaced by a space."""
     return _HOUR.sub(" ", _TIME.sub(" ", text))
 
 
 def without_dates(text: str) -> str:
-    """Return a text with a space in place of each date that names a month."""
+    """Return a text with each date that names a month replaced by a space."""
     for pattern in _DATES:
         text = pattern.sub(" ", text)
     return text
@@ -165,7 +165,7 @@ Date = tuple[int, int, int]
 
 
 def dates(text: str) -> Iterator[tuple[str, Date]]:
-    """Yield the dates that have a month, with their texts."""
+    """Yield (text, date) for each date in a text that has a month."""
     for pattern in _DATES:
         for found in pattern.finditer(text):
             fields = found.groupdict()
@@ -176,7 +176,7 @@ def dates(text: str) -> Iterator[tuple[str, Date]]:
 
 
 class Time(NamedTuple):
-    """A time of day; `half`: it says in which half of the day it is."""
+    """A time of day; `half` is True if the text says which half of the day, as in "3 pm"."""
 
     hour: int
     minute: int
@@ -184,7 +184,7 @@ class Time(NamedTuple):
 
 
 def times(text: str) -> Iterator[tuple[str, Time]]:
-    """Yield the times of day, with their texts."""
+    """Yield (text, time) for each time of day in a text."""
     for found in _TIME.finditer(text):
         yield found[0], _time(int(found[1]), int(found[2]), found[3])
     for found in _HOUR.finditer(text):
@@ -198,13 +198,13 @@ def _time(hour: int, minute: int, half: str | None) -> Time:
 
 
 class Facts:
-    """The facts of a material.
+    """The facts in the material of a description.
 
     Args:
-        text: all its text.
+        text: all text of the material.
 
     Attributes:
-        text: the text in its normal form.
+        text: the text in the normal form NFKC.
         folded: the text in lower case.
         addresses: all addresses, in lower case, without a slash at the end.
     """
@@ -217,9 +217,9 @@ class Facts:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """All readings of all numbers, in digits and in words.
+        """All readings of all numbers, written in digits or in words.
 
-        Days, hours and parts of addresses are none: they are no amounts.
+        Days, hours and most numbers in addresses are left out: they are no amounts.
         """
         made = {str(year) for year, _, _ in self.dates}
         for address in self.addresses:
@@ -240,12 +240,12 @@ class Facts:
 
     @cached_property
     def percents(self) -> frozenset[str]:
-        """The numbers that are percentages."""
+        """The readings of the numbers that are percentages."""
         return frozenset(one for number in percents(self.folded) for one in readings(number))
 
     @cached_property
     def dates(self) -> frozenset[Date]:
-        """All dates; one in digits that begins with its day or its month is both."""
+        """All dates; 3/4/2026, whose order is not clear, counts as 3 April and as 4 March."""
         made = {date for _, date in dates(self.text)}
         for first, second, year in _DAY_FIRST.findall(self.text):
             made |= {(int(year), int(first), int(second)), (int(year), int(second), int(first))}
@@ -257,12 +257,15 @@ class Facts:
         return frozenset((time.hour, time.minute) for _, time in times(self.text))
 
     def has_time(self, time: Time) -> bool:
-        """Return True if the text states this time; without its half of the day, in either half."""
+        """Return True if the text states this time.
+
+        A time without its half of the day matches in either half.
+        """
         hours = (time.hour,) if time.half else (time.hour, time.hour % 12, time.hour % 12 + 12)
         return any((hour, time.minute) in self.times for hour in hours)
 
     def has_address(self, address: str) -> bool:
-        """Return True if the text has this address, or one below it."""
+        """Return True if the text has this address, or a URL below it."""
         sought = address.casefold().rstrip("/")
         return any(
             one == sought or (one.startswith(sought) and one[len(sought)] in "/?#" and "://" in one)
@@ -270,7 +273,7 @@ class Facts:
         )
 
     def has_date(self, date: Date) -> bool:
-        """Return True if the text states this date, or a date and a year apart from it."""
+        """Return True if the text states this date; its year may stand elsewhere in the text."""
         year, month, day = date
         return any(
             month == own_month
@@ -280,7 +283,7 @@ class Facts:
         )
 
     def has_money(self, sign: str) -> bool:
-        """Return True if the text has a sign of a currency, or its name."""
+        """Return True if the text has a currency, given by its sign, as a sign or a name."""
         return any(name in self.folded for name in _CURRENCIES[sign].split())
 
     def has_weekday(self, day: str) -> bool:
@@ -293,7 +296,7 @@ def _same_weekday(one: str, other: str) -> bool:
 
 
 def percents(text: str) -> Iterator[str]:
-    """Yield the numbers of percentages, in a folded text."""
+    """Yield the numbers that are percentages in a folded text."""
     for found in _PERCENT.finditer(text):
         yield found[1] or found[2]
     for found in _HAN_PERCENT.finditer(text):
@@ -301,7 +304,7 @@ def percents(text: str) -> Iterator[str]:
 
 
 def invented_fact(text: str, facts: Facts) -> str:
-    """Return the first number, date, time or address that a text has and `facts` do not; or ""."""
+    """Return the first number, date, time or address in a text that is not in `facts`; else ""."""
     return next(_invented(text, facts), "")
 
 

@@ -1,4 +1,4 @@
-"""The names, quotations and identifiers that a text states."""
+"""The names, quotations and identifiers in a text."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _ORDINARY_ENDS = ("ing", "tion", "tions", "ment", "ments", "ness", "ization")
 
 
 class Names:
-    """The words, names and identifiers of a material.
+    """The words, names and identifiers in the material of a description.
 
     Args:
-        text: all its text.
+        text: all text of the material.
     """
 
     def __init__(self, text: str) -> None:
@@ -65,14 +65,14 @@ class Names:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """All words in lower case, with the parts of identifiers."""
+        """All words in lower case, and the parts of identifiers."""
         made = {word.casefold() for word in _WORD.findall(self._text)}
         made |= {part.casefold() for part in _PARTS.findall(self._text)}
         return frozenset(made)
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The beginnings of the words."""
+        """The beginnings of the words, from four letters on, to compare inflected words."""
         return frozenset(
             word[:length]
             for word in self.words
@@ -85,24 +85,24 @@ class Names:
         return re.sub(r"[\s_-]", "", self.folded)
 
     def has(self, text: str) -> bool:
-        """Return True if the text occurs, between words."""
+        """Return True if the text has these words, not as part of longer words."""
         sought = folded(text)
         before = r"(?<!\w)" if sought[:1].isascii() and sought[:1].isalnum() else ""
         behind = r"(?!\w)" if sought[-1:].isascii() and sought[-1:].isalnum() else ""
         return re.search(before + re.escape(sought) + behind, self.folded) is not None
 
     def knows(self, word: str) -> bool:
-        """Return True if a word occurs, in one of its forms."""
+        """Return True if the text has the word or another of its forms."""
         return not self.words.isdisjoint(forms(word.casefold().replace("’", "'")))
 
     @cached_property
     def language(self) -> str:
-        """The language, if the text is in Latin letters; "" if it is not clear."""
+        """The language of a text in Latin letters; "" if it is not clear."""
         return language_of(self._text)
 
 
 def forms(word: str) -> set[str]:
-    """Return the forms that an English word in lower case may have: plurals, tenses."""
+    """Return the forms of an English word in lower case, such as plural and past tense."""
     made = {word}
     for suffix in _SUFFIXES:
         made.add(word + suffix)
@@ -124,7 +124,7 @@ def language_of(text: str) -> str:
 
 
 def invented_name(text: str, names: Names) -> str:
-    """Return the first name, quotation or identifier that a text has and `names` do not; or ""."""
+    """Return the first name, quotation or identifier in a text that is not in `names`; else ""."""
     text = normalized(text)
     for found in _CODE.finditer(text):
         code = (found[1] or found[3] or "").strip()
@@ -156,7 +156,7 @@ def _has_code(code: str, names: Names) -> bool:
 
 
 def _capitalised(text: str, names: Names) -> Iterator[str]:
-    """Yield the capitalised words that are unknown and not ordinary."""
+    """Yield the capitalised words of a text that are neither in `names` nor ordinary."""
     lower = {word for word in _CASED_WORD.findall(text) if word.islower()}
     for line in text.splitlines():
         start = _LINE.match(line)
@@ -174,13 +174,16 @@ def _capitalised(text: str, names: Names) -> Iterator[str]:
 
 
 def _is_title(words: list[str]) -> bool:
-    """Return True if all longer words begin with a capital letter, as in titles."""
+    """Return True if all longer words begin with a capital letter, as in an English title."""
     long = [word for word in words if len(word) > 3]
     return len(long) > 2 and all(word[0].isupper() for word in long)
 
 
 def _may_stand(word: str, names: Names, first: bool) -> bool:
-    """Return True if a word is known or ordinary; `first`: its place gives it a capital letter."""
+    """Return True if a capitalised word is in `names` or is an ordinary word.
+
+    `first` is True if the word has its capital letter only because it begins a sentence.
+    """
     if names.knows(word) or len(word) == 1:
         return True
     low = word.casefold().replace("’", "'")
@@ -197,7 +200,10 @@ def _may_stand(word: str, names: Names, first: bool) -> bool:
 
 
 def _is_ordinary(word: str) -> bool:
-    """Return True if an English word in lower case begins sentences, or its base does."""
+    """Return True if an English word in lower case is common at the beginning of sentences.
+
+    So are inflected forms of such words.
+    """
     if word in BEGINNINGS or word.endswith(_ORDINARY_ENDS):
         return True
     bases = (word.removesuffix(end) for end in _ENDS if word.endswith(end))
@@ -205,7 +211,7 @@ def _is_ordinary(word: str) -> bool:
 
 
 def _foreign_words(text: str, names: Names) -> Iterator[str]:
-    """Yield unknown Latin words, Chinese names and places, and words in katakana."""
+    """Yield Latin words, Chinese names and places, and katakana words that are not in `names`."""
     for word in _LATIN_WORD.findall(text):
         if len(word) > 1 and not names.knows(word) and word.casefold() not in names.compact:
             yield word
@@ -225,7 +231,7 @@ def _foreign_words(text: str, names: Names) -> Iterator[str]:
 
 
 def _has_parts(word: str, text: str) -> bool:
-    """Return True if a text has a word, or both of its parts."""
+    """Return True if a text has a word, or the two parts of a compound word."""
     return word in text or any(
         word[:at] in text and word[at:] in text for at in range(2, len(word) - 1)
     )

@@ -1,1 +1,1 @@
-"""Embedding providers behind one protocol, their cache and the background worker."""
+"""Embedding providers, the cache of query vectors, and the worker that embeds documents."""

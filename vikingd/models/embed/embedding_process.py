@@ -43,11 +43,11 @@ class DocumentEmbedder:
 
     The child starts with the first texts. It starts again after it died, or was killed because it
     gave no answer in time: an hour for a local provider, the time of all attempts for a remote one.
-    It dies with the thread that started it. So one thread makes all calls, except `kill`.
+    It ends with the thread that started it, so one thread must make all calls except `kill`.
 
     Attributes:
-        depth: groups of texts that the child works on at a time.
-        is_remote: True if an endpoint does the work.
+        depth: how many groups of texts the child works on at a time.
+        is_remote: True if an endpoint makes the vectors.
         is_ready: True if the child has loaded its provider.
     """
 
@@ -73,15 +73,15 @@ class DocumentEmbedder:
         return process.pid if process else None
 
     def processor_seconds(self) -> float | None:
-        """Return the processor time that the child had; None while there is none, or on macOS."""
+        """Return the processor time of the child in seconds; None without a child, and on macOS."""
         return platform.processor_seconds(self.pid)
 
     def send(self, number: int, texts: Sequence[str]) -> None:
-        """Give a group of texts to the child; `receive` returns its number.
+        """Send a group of texts to the child; `receive` returns the result with this number.
 
         Raises:
             EmbedderBroke: the child died; all groups in it are lost.
-            EmbedderUnreachable: it was stopped, or died while it loaded.
+            EmbedderUnreachable: the child was stopped, or died while it loaded.
         """
         connection = self._connection or self._start()
         if not self._in_work:
@@ -93,9 +93,9 @@ class DocumentEmbedder:
         self._in_work += 1
 
     def receive(self, timeout: float) -> tuple[int, Reply] | None:
-        """Return the number of a group, and its unit vectors (n, dimension) or an error.
+        """Return (number of a group, its unit vectors (n, dimension) or an error).
 
-        None: the child has no answer within `timeout` seconds.
+        Return None if the child does not answer within `timeout` seconds.
 
         Raises:
             EmbedderBroke: the child died or gave no answer in time; all groups in it are lost.
@@ -123,11 +123,12 @@ class DocumentEmbedder:
         return answered
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, dimension), while the child has nothing else to do.
+        """Return unit vectors (n, dimension) of texts; the child must have no other group.
 
         Raises:
             EmbedderBroke: the child died or gave no answer in time, or the provider broke down.
-            EmbedderUnreachable: the child can't load its provider, or it refuses all texts.
+            EmbedderUnreachable: the child can't load its provider, or the provider refuses all
+                texts.
             EmbedderFailed: the provider failed.
         """
         self.send(0, texts)
@@ -141,14 +142,14 @@ class DocumentEmbedder:
         return reply
 
     def kill(self) -> None:
-        """Kill the child for good; a running call fails."""
+        """Kill the child and start no other; a running call fails."""
         with self._lock:
             self._killed = True
             if self._process:
                 self._process.kill()
 
     def close(self) -> None:
-        """End the child, on the thread that made the calls."""
+        """End the child; called on the thread that made the calls."""
         self.kill()
         if self._process:
             self._reap()
@@ -172,7 +173,7 @@ class DocumentEmbedder:
         return connection
 
     def _ended(self, error: Exception) -> EmbedderFailed:
-        """Reap the child; return the error that says how it ended."""
+        """Wait for the end of the child; return an error that says how it ended."""
         how = str(error) if isinstance(error, TimeoutError) else "died"
         was_ready, ended = self.is_ready, self._reap()
         if was_ready:
@@ -180,7 +181,7 @@ class DocumentEmbedder:
         return EmbedderUnreachable(f"the embedding process {how} while it started ({ended})")
 
     def _reap(self) -> str:
-        """Reap the child; return how it ended."""
+        """Wait for the end of the child; return how it ended."""
         process, connection = self._process, self._connection
         assert process is not None
         assert connection is not None
@@ -198,9 +199,10 @@ class DocumentEmbedder:
 
 
 def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
-    """The child: a failure or None once it has loaded, then a reply to each group of texts.
+    """Run the child process: answer each group of texts until the parent is gone.
 
-    Several groups are in work at a time, so that no thread of the provider waits at the end of one.
+    The first message to the parent is None, or an error if the provider cannot be loaded. Several
+    groups are worked on at a time, so that no thread of the provider is idle at the end of one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     platform.end_with_parent(signal.SIGKILL)

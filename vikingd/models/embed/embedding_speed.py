@@ -1,4 +1,4 @@
-"""The recent speed of the document worker, from which the remaining time is estimated."""
+"""The recent speed of the embedding of documents, to estimate the remaining time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WINDOW = 60.0
 class Speed:
     """The work done in each second of the last minute.
 
-    All methods take the time in seconds, of any clock that does not go back.
+    All methods get the time in seconds of a monotonic clock.
     """
 
     def __init__(self) -> None:
@@ -20,12 +20,12 @@ class Speed:
         self._done: deque[tuple[float, int]] = deque()
 
     def begin(self, now: float) -> None:
-        """Begin to measure after a time without work."""
+        """Start to measure anew after a time without work."""
         self._began, self._has_first = now, True
         self._done.clear()
 
     def add(self, now: float, cost: int) -> None:
-        """Count work that was just done."""
+        """Add work that was just done."""
         self._done.append((now, cost))
         if self._has_first and len(self._done) == 3:
             # The first piece is small, and a model takes longer for it than for the others.
@@ -35,9 +35,9 @@ class Speed:
             self._began, _ = self._done.popleft()
 
     def rate(self, now: float) -> float:
-        """Return the work of a second; 0 while it is not known.
+        """Return the work per second; 0 while it is not known.
 
-        While the next piece takes longer than those before, the rate falls.
+        The rate falls while the current piece of work takes longer than those before.
         """
         if not self._done:
             return 0.0

@@ -1,4 +1,4 @@
-"""The vectors of queries in a file beside the store, so that they survive a restart."""
+"""Query vectors in a file beside the store, so that they survive a restart."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _log = logging.getLogger(__name__)
 
 
 class KeptQueries:
-    """The cache of a query embedder, taken from a file at the start and written to it.
+    """Loads the cache of a query embedder from a file, and saves it there.
 
-    It is written every five minutes, and when it is closed. A file that is damaged, of another
-    model or of another user is not used; the log says so.
+    It is saved every five minutes and at `close`. A file that is damaged, of another model or of
+    another user is not used, and the log says so.
 
     Args:
-        path: directory of the store.
+        path: the directory of the store.
         read_only: write nothing; another process of the store writes the file.
     """
 
@@ -59,7 +59,7 @@ class KeptQueries:
             self._thread.start()
 
     def close(self) -> None:
-        """Write the new vectors."""
+        """Save the cache if it has new vectors."""
         self._closing.set()
         if not self._read_only:
             self._thread.join()
@@ -81,7 +81,7 @@ class KeptQueries:
 
 
 def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:
-    """Write the vectors of queries, by caller and text, into a file for its owner alone."""
+    """Write query vectors by their keys to a file that only its owner can read."""
     encoded = {
         text: base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
         for text, vector in vectors.items()
@@ -90,12 +90,12 @@ def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:
 
 
 def read(path: Path, model: str, dimension: int) -> dict[str, Vectors]:
-    """Return the unit vectors (dimension,) by caller and text, in the order of the file.
+    """Return the unit vectors (dimension,) by their keys, in the order of the file.
 
     Raises:
         FileNotFoundError: there is no file.
         ValueError: the file is damaged, of another model or of another user.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with open_regular(path, follow=False) as file:
         status = os.fstat(file.fileno())

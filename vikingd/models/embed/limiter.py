@@ -1,4 +1,4 @@
-"""A limit of the requests in flight that adapts to an endpoint."""
+"""A limit of requests in flight that adapts to the load of an endpoint."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _OVERLOADED = (429, 503)
 
 
 class Limiter:
-    """A context manager around one request; it waits until the request may be sent.
+    """A context manager around each request; it waits until the request may be sent.
 
     An overloaded endpoint halves the number of requests in flight, and each success raises it a
     little, as TCP does. While the endpoint asks for a pause, no request is sent. All methods are
     for one event loop.
 
     Attributes:
-        limit: most requests in flight now; at least 1, at most `most`.
+        limit: the present limit of requests in flight; at least 1, at most `most`.
     """
 
     def __init__(self, most: int) -> None:
@@ -49,7 +49,7 @@ class Limiter:
         self._left.set()
 
     def heard(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take note of a response."""
+        """Adapt the limit and the pause to a response."""
         now = time.monotonic()
         if status in _OVERLOADED:
             if now >= self._resume_at:  # requests that were refused together count once

@@ -28,10 +28,10 @@ Kind = Literal["query", "passage"]
 
 
 class LocalProvider(ABC):
-    """A local provider: a thread computes a group of texts, and `threads` groups run in parallel.
+    """A provider on this machine: each group of texts has a thread, at most `threads` at a time.
 
     Attributes:
-        other: the provider that errors recommend; "": each error names its own remedy.
+        other: the provider that errors recommend; "": errors name a remedy themselves.
         group: the most texts of a group.
     """
 
@@ -45,7 +45,7 @@ class LocalProvider(ABC):
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.name)
 
     def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (dimension,), computed by the calling thread at once."""
+        """Return the unit vector (dimension,) of a query, computed by the calling thread."""
         with explained(self.name, self.other):
             return self._unit("query", [clean(text, MAX_QUERY_CHARS)]).reshape(-1)
 
@@ -65,15 +65,15 @@ class LocalProvider(ABC):
 
     @abstractmethod
     def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
-        """Return unit vectors (n, dimension); any error."""
+        """Return unit vectors (n, dimension); may raise any error."""
 
 
 class UseM3(LocalProvider):
     """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
 
-    With two threads the BLAS spins at the barriers of many small products. Beside one busy process
-    it takes five times the processor time. The loaded model only reads its state, so threads need
-    no lock.
+    BLAS gets one thread: with two, it waits actively at the barriers of many small products, and
+    beside a busy process takes five times the processor time. The model does not change after
+    loading, so threads need no lock.
     """
 
     name = "usem3"
@@ -106,7 +106,7 @@ class UseM3(LocalProvider):
 
 
 def _hold_numpy_to_one_thread() -> None:
-    """Limit numpy's BLAS to one thread permanently; FAISS has a BLAS of its own."""
+    """Limit numpy's BLAS to one thread for the life of the process; other libraries keep theirs."""
     for library in ThreadpoolController().lib_controllers:
         folder = Path(library.filepath).parent.name
         # A wheel keeps its libraries in NAME.libs; numpy of a distribution uses the system's.
@@ -116,7 +116,10 @@ def _hold_numpy_to_one_thread() -> None:
 
 @contextmanager
 def explained(name: str, other: str) -> Iterator[None]:
-    """Turn any failure into an EmbedderFailed that names another provider, if there is one."""
+    """Within the block, turn any error into EmbedderFailed that recommends another provider.
+
+    If `other` is "", errors stay as they are.
+    """
     try:
         yield
     except Exception as error:

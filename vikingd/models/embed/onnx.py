@@ -1,4 +1,4 @@
-"""A model of the user's choice on this machine: any directory with an ONNX model of texts."""
+"""The provider onnx: any directory with an ONNX model for texts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _POOLED_AXES = 2  # batch, numbers
 class OnnxModel(LocalProvider):
     """A model computed by ONNX Runtime.
 
-    A text is computed alone: a batch of texts would need padding, and its arrays would leave the
-    processor's caches.
+    Texts are not computed in batches: these need padding, and do not fit into the processor's
+    caches.
 
     Raises:
         EmbedderFailed: the model can't be used; the message names the setting.
@@ -74,9 +74,10 @@ class OnnxModel(LocalProvider):
 
     @cached_property
     def model(self) -> str:
-        """Name, pooling, dimension, and a hash of all that changes the vectors of documents.
+        """The identity of the model: name, pooling, dimension, and a hash.
 
-        A large model is hashed at the first use.
+        The hash covers all that changes vectors of documents. A large model is hashed at the first
+        use.
         """
         with _explained():
             made_of = [
@@ -96,7 +97,7 @@ class OnnxModel(LocalProvider):
         return unit_rows(rows, len(texts), self.dimension)
 
     def _raw(self, text: str) -> NDArray[np.float32]:
-        """Return the model's vector of a text, not normalized."""
+        """Return the model's vector of a text, not scaled to unit length."""
         encoded = self._model.tokenizer.encode(text)
         if not encoded.ids:
             raise EmbedderFailed("the embedder onnx fails: the text has no token of its model")
@@ -120,7 +121,7 @@ class OnnxModel(LocalProvider):
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Make failures name the setting to change."""
+    """Within the block, put "embedding.onnx_model" before the messages of errors."""
     try:
         yield
     except (EmbedderFailed, UnusableModel, OSError) as error:
@@ -128,7 +129,7 @@ def _explained() -> Iterator[None]:
 
 
 def _directory(model: str) -> Path:
-    """Return the directory of a path, or of a repository that was pulled.
+    """Return the directory of a model, given by its path or by the name of a pulled repository.
 
     Raises:
         EmbedderFailed: the repository was not pulled.
@@ -145,10 +146,10 @@ def _directory(model: str) -> Path:
 
 
 def _checked(model: PinnedModel) -> Path:
-    """Return the directory of a model of the registry; its files are those that were pinned.
+    """Return the directory of a registered model, after a check of its files' hashes.
 
     Raises:
-        EmbedderFailed: it is not in the cache, or damaged.
+        EmbedderFailed: the model is not in the cache, or a file is damaged.
     """
     command, snapshot = f"vikingctl models pull {model.name}", snapshot_of(model)
     if not is_present(model):
@@ -175,7 +176,7 @@ def _as_registered(described: Description, model: PinnedModel) -> Description:
 
 
 def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -> tuple[str, str]:
-    """Return the output to use and its pooling; "" if the model pools itself."""
+    """Return (name of the graph's output, pooling); the pooling is "" if the graph pools itself."""
     axes = {name: len(shape) for name, shape in model.outputs.items()}
     alone = next(iter(axes)) if len(axes) == 1 else ""
     if pooling == _AUTO:
@@ -208,7 +209,7 @@ def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -
 
 
 def _limited(tokenizer: Any, wanted: int, described: Description) -> int:
-    """Let a tokenizer cut texts, and pad none; return the most tokens of a text."""
+    """Let the tokenizer cut long texts and add no padding; return the most tokens of a text."""
     if described.positions and wanted > described.positions:
         raise EmbedderFailed(
             f"embedding.max_tokens: {wanted} is more than the {described.positions} tokens that "

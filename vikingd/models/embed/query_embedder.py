@@ -1,4 +1,4 @@
-"""Query vectors: cached, computed once for equal queries in flight, with a circuit breaker."""
+"""The embedding of queries, with a cache and a circuit breaker; equal queries are embedded once."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ _log = logging.getLogger(__name__)
 
 
 class QueryEmbedder:
-    """Embeds queries by a provider; safe for several threads.
+    """Embeds queries by a provider; thread-safe.
 
-    After a failure of the provider, queries fail at once for a back-off time (1 s, doubling to
-    30 s), so that a dead endpoint does not cost each query its time-out. Then one query tries; the
-    others fail at once until it ends. A query fails alone if the probe succeeds.
+    After a failure of the provider, queries fail at once for a back-off time (1 s, doubling to 30
+    s), so that a dead endpoint does not cost each query its time-out. Then one query is tried, and
+    the others fail at once until it ends. If a query fails and a fixed short text (the probe)
+    succeeds, only that query fails.
 
-    Callers of different names share neither entries of the cache nor queries in flight.
+    Callers of different names share neither cached vectors nor queries in flight.
 
     Args:
         size: the most queries in the cache; 0: no cache.
-        took: called after each query that the provider embedded or failed, with the seconds.
+        took: called after each call of the provider with its seconds.
 
     Attributes:
         cached_since: vectors added to the cache since the start.
-        hits: queries answered without the provider, from the cache or with another in flight.
+        hits: queries answered from the cache, or together with an equal query in flight.
         misses: queries given to the provider.
     """
 
@@ -70,30 +71,30 @@ class QueryEmbedder:
 
     @property
     def last_error(self) -> str:
-        """The failure of all queries; "" if the provider works."""
+        """The error because of which all queries fail now; "" if the provider works."""
         return self._failure
 
     def cached(self, text: str, caller: str = "") -> Vectors | None:
-        """Return a cached vector; None if there is none. It never calls the provider."""
+        """Return the cached vector of a query, or None; the provider is not called."""
         with self._lock:
             return self._look_up(_key(clean(text, MAX_QUERY_CHARS), caller))
 
     def entries(self) -> dict[str, Vectors]:
-        """Return the cache, the least recently used query first; see `text_of` for its keys."""
+        """Return the cached vectors, the least recently used first; `text_of` reads their keys."""
         with self._lock:
             return dict(self._cache)
 
     def restore(self, entries: Mapping[str, Vectors]) -> None:
-        """Put read-only vectors into the cache, as `entries` gave them."""
+        """Put vectors into the cache that `entries` returned before."""
         with self._lock:
             self._cache.update(entries)
             self._shrink()
 
     def embed(self, text: str, caller: str = "") -> Vectors:
-        """Return the unit vector of a query, read-only.
+        """Return the unit vector of a query; it is read-only.
 
         Raises:
-            EmbedderFailed: the provider failed, just now or within the back-off time.
+            EmbedderFailed: the provider failed now, or before within the back-off time.
         """
         # Cut the query first: the provider ignores the rest, and the cache must not hold it.
         text = clean(text, MAX_QUERY_CHARS)
@@ -164,7 +165,10 @@ class QueryEmbedder:
         future.set_result(vector)
 
     def _failure_of_all(self, error: BaseException) -> BaseException | None:
-        """Return the failure of all queries; None if only this query fails."""
+        """Return the error because of which all queries fail; None if only this query fails.
+
+        If that is not clear from the error, the probe is embedded.
+        """
         of_all = isinstance(error, EmbedderUnreachable | EmbedderBroke)
         if of_all or not isinstance(error, Exception):
             return error
@@ -175,7 +179,10 @@ class QueryEmbedder:
         return None
 
     def _judge(self, failure: BaseException | None, caller: str) -> None:
-        """Note the failure of all queries, which a caller's showed, or that the provider works."""
+        """Begin or extend the back-off time after a failure; end it if `failure` is None.
+
+        `caller` is the caller whose query failed; only it may see all of the error.
+        """
         if failure is None:
             self._failure, self._backoff = "", 0.0
             return
@@ -192,15 +199,15 @@ class QueryEmbedder:
 
 
 def text_of(key: str) -> str:
-    """Return the text of an entry of the cache."""
+    """Return the text of the query with a key of the cache."""
     return key.rpartition(_BETWEEN)[2]
 
 
 def _key(text: str, caller: str) -> str:
-    """Return the key of an entry: a caller without a name has the text itself."""
+    """Return the key in the cache for a query of a caller; for a caller "" it is the text."""
     return f"{caller}{_BETWEEN}{text}" if caller else text
 
 
 def _kind(error: BaseException) -> type[EmbedderFailed]:
-    """Return the type of error for the caller."""
+    """Return the class of error to raise for the caller."""
     return EmbedderRefused if isinstance(error, EmbedderRefused) else EmbedderFailed

@@ -1,4 +1,4 @@
-"""The files beside a model that describe its use, in the format of sentence-transformers."""
+"""The files of sentence-transformers beside a model, which describe its use."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _UNLIMITED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The description of a model's use in its directory.
+    """The settings for the use of a model that its directory names.
 
     Attributes:
-        pooling: one of POOLINGS, else the modes that the directory names; "" if it names none.
+        pooling: one of POOLINGS, or other modes as the directory writes them; "" if it names none.
         further_modules: modules after the pooling that change vectors, such as Dense.
         max_tokens: the most tokens of a text with its prefix; 0 if the directory names no limit.
         positions: the most tokens that the model can read; 0 if the directory names no limit.
@@ -48,10 +48,10 @@ class Description:
 
 
 def describe(directory: Path) -> Description:
-    """Read the description of a model from its directory. Each file may be missing.
+    """Read the settings for a model's use from its directory; each file may be missing.
 
     Raises:
-        EmbedderFailed: a file is no JSON of the expected form.
+        EmbedderFailed: a file is not JSON of the expected form.
     """
     modules = _modules(directory)
     folder = next((path for kind, path in modules if kind == "Pooling"), POOLING_FOLDER)
@@ -77,7 +77,7 @@ def describe(directory: Path) -> Description:
 
 
 def _modules(directory: Path) -> list[tuple[str, str]]:
-    """Return (name of the class, folder) of each module."""
+    """Return (name of the class, folder) of each module in modules.json."""
     modules = _load(directory / "modules.json", [])
     if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
         raise EmbedderFailed(f"{directory / 'modules.json'} is no list of objects")
@@ -99,7 +99,7 @@ def _pooling(config: Mapping[str, Any]) -> str:
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:
-    """Return a number of tokens; 0 if there is none."""
+    """Return the number of tokens that a configuration has under a name; 0 if it has none."""
     value = config.get(name)
     return int(value) if isinstance(value, int | float) and 0 < value < _UNLIMITED else 0
 

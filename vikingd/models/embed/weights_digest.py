@@ -1,4 +1,4 @@
-"""The identity of a model's weights: a hash of its files, computed once for each large file."""
+"""A hash of a model's files, which identifies its weights; large files are hashed once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def weights_digest(model: Path) -> str:
-    """Return the SHA-256, in hex, of a model's file and of the files with its tensors.
+    """Return a SHA-256, in hex, over a model's file and the files with its tensors.
 
     Raises:
         OSError: a file can't be read.
@@ -33,10 +33,10 @@ def weights_digest(model: Path) -> str:
 def file_digest(file: Path) -> str:
     """Return the SHA-256 of a file, in hex.
 
-    The hash of a large file comes from the cache if size, times and inode have not changed.
+    For a large file whose size, times and inode have not changed, it comes from a cache.
 
     Raises:
-        OSError: it can't be read.
+        OSError: the file can't be read.
     """
     state = file.stat()
     if state.st_size < LARGE:

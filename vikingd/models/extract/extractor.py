@@ -1,4 +1,4 @@
-"""The extractor of memories: a model, or rules if the model does not answer in time."""
+"""The extractor of memories from a conversation: a model, or rules if the model fails."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class Extractor:
         seconds: float | None,
         by_rules: Sequence[Proposal],
     ) -> Extracted:
-        """Return the memories that messages[first:] say; the model has `seconds`.
+        """Return proposals for the memories in messages[first:].
 
-        If the model fails, they are `by_rules`: what the user says outright.
+        The model must answer within `seconds`. If it fails, the result is `by_rules`: proposals
+        that rules made of what the user said explicitly.
         """
         if first >= len(session.messages):
             return Extracted(ExtractSource.NONE, "there is no message to read")
@@ -59,7 +60,7 @@ class Extractor:
 def _by_rules(
     session: SearchSession, first: int, by_rules: Sequence[Proposal], why: str
 ) -> Extracted:
-    """Return what the rules took, for the reason `why`."""
+    """Return the proposals of the rules; `why` says why no model made them."""
     long = sum(len(m.content) > MAX_READ for m in session.messages[first:])
     reason = f"{why}: taken by rules from what the user says outright"
     if long:

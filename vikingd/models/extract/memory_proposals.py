@@ -1,4 +1,4 @@
-"""The question for the memories of a conversation, and the checks of the form of its answer.
+"""The question to a model for the memories in a conversation, and the check of its answer's form.
 
 The evidence in an answer is checked elsewhere.
 """
@@ -59,9 +59,9 @@ class Known:
 def question(
     session: SearchSession, first: int, known: Sequence[Known]
 ) -> tuple[Question, tuple[str, ...]]:
-    """Return the question, and notes on the parts of the session that it leaves out.
+    """Return the question, and notes for people on parts of the session that it leaves out.
 
-    Messages have their indices as numbers. Known memories are numbered from 1.
+    Messages are numbered by their indices. Known memories are numbered from 1.
     """
     notes = []
     summary = session.summary[-MAX_SUMMARY_CHARS:]
@@ -103,9 +103,9 @@ _KINDS = {kind.name.lower(): kind for kind in MemoryKind}
 def reader(
     known: Sequence[Known],
 ) -> Callable[[str], tuple[tuple[Proposal, ...], tuple[Refusal, ...]]]:
-    """Return the function that reads an answer as proposals and refused ones.
+    """Return a function that parses an answer into (proposals, refused proposals).
 
-    It raises Garbage if there is no list of memories.
+    It raises Garbage if the answer has no list of memories, or no usable memory.
     """
 
     def read(text: str) -> tuple[tuple[Proposal, ...], tuple[Refusal, ...]]:

@@ -1,1 +1,1 @@
-"""Parts that the clients of embedders, planners and rerankers share over HTTP."""
+"""Parts of HTTP clients that embedders, planners and rerankers share."""

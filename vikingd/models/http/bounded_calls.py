@@ -1,4 +1,4 @@
-"""The limits of calls: their deadlines, and the size of their replies."""
+"""Limits for HTTP calls: a deadline, and the size of the reply."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class Closed(Exception):
 
 
 class Calls:
-    """Calls on one event loop.
+    """Runs calls on one event loop with deadlines.
 
     Attributes:
-        running: calls that have not ended, those that are cancelled included.
+        running: calls that have not ended, including those that were cancelled.
     """
 
     def __init__(self) -> None:
         self.running: set[asyncio.Task[Any]] = set()
 
     async def within(self, seconds: float, call: Coroutine[Any, Any, _T]) -> _T:
-        """Return the result of a call, or raise its error.
+        """Run a call; return its result or raise its error.
 
-        At the deadline it is cancelled, and nobody waits for its end: closing a connection may
-        take long. asyncio.timeout would wait.
+        At the deadline the call is cancelled, but its end is not awaited, as asyncio.timeout would:
+        closing a connection may take long.
 
         Raises:
-            Overdue: the call did not end in time.
-            Closed: `close` cancelled it.
+            Overdue: the call did not end within `seconds`.
+            Closed: `close` cancelled the call.
         """
         task = asyncio.create_task(call)
         self.running.add(task)
@@ -63,11 +63,11 @@ class Calls:
 
 
 class TooLarge(Exception):
-    """A reply has more bytes than its limit; the message names the limit."""
+    """A reply has more bytes than allowed; the message names the limit."""
 
 
 async def read_bounded(parts: AsyncIterator[bytes], most: int) -> bytes:
-    """Return a body of at most `most` bytes.
+    """Return a body that is read in parts, at most `most` bytes.
 
     Raises:
         TooLarge: the body is larger; the rest of it is not read.

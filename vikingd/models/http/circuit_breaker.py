@@ -1,4 +1,4 @@
-"""A circuit breaker: a backend that fails repeatedly is skipped for a while."""
+"""A circuit breaker: a backend that fails repeatedly is not called for a while."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ MAX_ASKED = 600.0
 
 
 class BreakerOpen(Exception):
-    """A call that the open breaker does not allow.
+    """The breaker is open, so a call is not allowed.
 
-    The message goes behind the name of the backend: "failed 5 times in a row (timeout); asked
-    again in 30 s".
+    The message continues a sentence that begins with the name of the backend: "failed 5 times in a
+    row (timeout); asked again in 30 s".
     """
 
 
 class Breaker:
     """Opens after consecutive failures, for 5 s, doubling to 60 s; then admits one trial at a time.
 
-    A caller returns the result of `admit` when it reports how its call ended. One thread uses it.
+    When a caller reports how its call ended, it passes the result of `admit`. All methods are for
+    one thread.
 
     Args:
         clock: returns a monotonic time in seconds.
-        most: consecutive failures that open it; None: only a pause that the server asks for does,
-            because the caller has a back-off of its own.
+        most: consecutive failures that open the breaker. None: it opens only if the server asks for
+            a pause; for callers with a back-off of their own.
 
     Attributes:
         failures: the number of consecutive failures.
@@ -48,10 +49,10 @@ class Breaker:
         self._trying = False
 
     def admit(self) -> bool:
-        """Admit a call; return True if it is a trial.
+        """Admit a call; return True if it is the trial of a breaker that was open.
 
         Raises:
-            BreakerOpen: the breaker is open, or another call is a trial.
+            BreakerOpen: the breaker is open, or another call is its trial.
         """
         if self._until is None:
             return False
@@ -64,17 +65,17 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """Close the breaker."""
+        """Record a success, which closes the breaker."""
         self.failures = 0
         self._backoff = 0.0
         self._until = None
         self._trying = False
 
     def failed(self, tried: bool, reason: str, pause: float | None = None) -> float:
-        """Count a failure; `pause` is the time in seconds that the server asked for.
+        """Record a failure; `pause` is the time in seconds that the server asked to wait.
 
         Returns:
-            Seconds of the pause that this failure starts; 0 if it starts none.
+            The seconds for which the breaker opens; 0 if it stays closed.
         """
         self.failures += 1
         self._reason = reason
@@ -95,6 +96,6 @@ class Breaker:
         return 0.0
 
     def gave_up(self, tried: bool) -> None:
-        """End a call that tells nothing about the backend, such as one with too little time."""
+        """Record that a call ended without a result about the backend, such as for lack of time."""
         if tried:
             self._trying = False

@@ -1,4 +1,4 @@
-"""Keys and other secrets, their removal from messages, and endpoints on this machine."""
+"""Keys and other secrets of endpoints, and their removal from messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def key_in(variable: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address, IPv6 with or without brackets, is this machine."""
+    """Return True if a host name or address is this machine; IPv6 may have brackets."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_secrets(url: str) -> list[str]:
-    """Return the password of a URL, or its only user name, and their form in Basic authentication.
+    """Return the secrets in a URL: its password or user name, also as in Basic authentication.
 
     Raises:
         ValueError: the text is not a URL.
@@ -37,7 +37,7 @@ def url_secrets(url: str) -> list[str]:
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with *** for each secret, also where JSON or repr has escaped it."""
+    """Return a text with each secret replaced by ***, also in forms escaped by JSON or repr."""
     forms = set()
     for secret in filter(None, secrets):
         quoted = json.dumps(secret)[1:-1]

@@ -1,4 +1,4 @@
-"""A client of OpenAI's protocols for any endpoint, which may send anything."""
+"""OpenAI's client with limits, for any endpoint, since an endpoint may send anything."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 
 class ReplyTooLarge(TooLarge, openai.OpenAIError):
-    """A reply above its limit; the client of OpenAI neither retries nor wraps its own errors."""
+    """A reply is larger than allowed; OpenAI's client passes this error on without a retry."""
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """An HTTP client that bounds replies, unpacked, errors included, and follows no redirect.
+    """An HTTP client that limits the decoded size of replies, and follows no redirect.
 
-    httpx has no limit for the size of a reply, and for the time only of each wait for bytes. A
-    redirect would send keys and texts elsewhere.
+    httpx limits neither the size of a reply nor its whole time, only each wait for bytes. A
+    redirect would send keys and texts to another server.
     """
 
     def __init__(self, size: int, seconds: float | None = None, **options: Any) -> None:
@@ -30,11 +30,11 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         self._seconds = seconds
 
     async def send(self, *request: Any, **options: Any) -> Any:
-        """Send a request and return its response, whose body is read and unpacked.
+        """Send a request; return its response with the body read and decoded.
 
         Raises:
-            ReplyTooLarge: the body has more bytes than the limit.
-            httpx.ReadTimeout: the attempt took too long; the client of OpenAI retries it.
+            ReplyTooLarge: the body has more bytes than allowed.
+            httpx.ReadTimeout: the attempt took too long; OpenAI's client retries it.
         """
         try:
             async with asyncio.timeout(self._seconds):
@@ -68,10 +68,10 @@ def open_client(
 
     Args:
         url: URL of the endpoint; a user and password in it become Basic authentication.
-        key: "none" for an endpoint without keys.
-        reply_bytes: most bytes of a reply.
+        key: the key; "none" for an endpoint without keys.
+        reply_bytes: the most bytes of a reply.
         retries: further attempts, with back-off.
-        seconds: time-out of an attempt; None: the caller bounds its calls.
+        seconds: the time-out of an attempt; None: the caller limits the time of its calls.
     """
     auth = (url.username, url.password) if url.userinfo else None
     return openai.AsyncOpenAI(

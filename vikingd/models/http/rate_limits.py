@@ -1,4 +1,4 @@
-"""The times that a server asks a client to wait, by its response headers."""
+"""The waiting times that a server names in its response headers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a refusal asks to wait, at least 0; None if it names no time.
+    """Return the seconds that a server asks to wait, at least 0; None if it names no time.
 
-    `retry-after-ms` wins over `Retry-After`, which holds seconds or an HTTP date.
+    `retry-after-ms` has precedence over `Retry-After`, which is seconds or an HTTP date.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -32,7 +32,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def rate_limit_reset(headers: Mapping[str, str]) -> float:
     """Return the seconds until an exhausted rate limit is reset; 0 while requests are left.
 
-    OpenAI's headers name two limits, of requests and of tokens; the later reset counts.
+    OpenAI's headers name a limit of requests and one of tokens; the later reset counts.
     """
     waits = [
         _seconds(headers.get(f"x-ratelimit-reset-{limit}", ""))

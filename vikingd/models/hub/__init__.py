@@ -1,1 +1,1 @@
-"""Models from a hub that speaks the protocol of Hugging Face's, in the cache of its programs."""
+"""Downloads of models from a hub with Hugging Face's protocol, into the cache of its programs."""

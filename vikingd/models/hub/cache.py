@@ -1,4 +1,4 @@
-"""The hub's cache on disk, in the layout of its own programs, which share it.
+"""The hub's cache on disk, in the layout of Hugging Face's programs, which share it.
 
     HF_HUB_CACHE/models--ORG--NAME/blobs/ETAG                   the content of a file
     HF_HUB_CACHE/models--ORG--NAME/blobs/ETAG.incomplete        a part of it
@@ -30,9 +30,9 @@ _CHUNK = 1 << 20  # bytes
 
 
 def cache_directory() -> Path:
-    """Return the directory of the cache; it may not exist yet.
+    """Return the directory of the cache, which may not exist yet.
 
-    HF_HUB_CACHE names it, else HF_HOME the directory above it, else it is in the user's cache.
+    It is HF_HUB_CACHE, else a directory in HF_HOME, else one in the user's cache.
     """
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     hub_home = os.environ.get("HF_HOME") or os.path.join(home, "huggingface")
@@ -41,7 +41,7 @@ def cache_directory() -> Path:
 
 
 def is_offline() -> bool:
-    """Return True if HF_HUB_OFFLINE forbids to ask the hub."""
+    """Return True if HF_HUB_OFFLINE forbids requests to the hub."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
@@ -63,32 +63,32 @@ class CachedRepository:
         return self.root / self._folder
 
     def snapshot(self, commit: str) -> Path:
-        """Return the directory with the files of a commit, by their paths in the repository."""
+        """Return the directory of a commit, with the files at their paths in the repository."""
         return self.directory / "snapshots" / commit
 
     def blob(self, etag: str) -> Path:
-        """Return the file with a content."""
+        """Return the path of the file whose content has this ETag."""
         return self.directory / "blobs" / etag
 
     def incomplete(self, etag: str) -> Path:
-        """Return the file with a part of a content."""
+        """Return the path of the file that receives the content with this ETag."""
         return self.directory / "blobs" / f"{etag}.incomplete"
 
     def link(self, commit: str, path: str, etag: str) -> None:
-        """Put a blob into a snapshot under its path, whatever was there.
+        """Link a blob into a snapshot at a path; what is at the path is replaced.
 
         Raises:
-            OSError: the link cannot be made.
+            OSError: the link cannot be created.
         """
         link = self.snapshot(commit) / path
         with _replacing(link) as new:
             new.symlink_to(os.path.relpath(self.blob(etag), link.parent))
 
     def name_commit(self, revision: str, commit: str) -> None:
-        """Note the commit of a branch or tag, as the hub's programs do.
+        """Write which commit a branch or tag has, as the hub's programs do.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         if revision != commit:
             with _replacing(self.directory / "refs" / revision) as new:
@@ -96,10 +96,10 @@ class CachedRepository:
 
     @contextmanager
     def locked(self, etag: str) -> Iterator[None]:
-        """Keep other programs from writing a blob; wait until they have finished.
+        """Lock a blob for the block, so that no other program writes it; wait if one does.
 
         Raises:
-            OSError: the lock cannot be made.
+            OSError: the lock file cannot be created.
         """
         file = self.root / ".locks" / self._folder / f"{etag}.lock"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class CachedRepository:
 
 @contextmanager
 def _replacing(file: Path) -> Iterator[Path]:
-    """Yield the path of a new file that takes the place of `file` at the end."""
+    """Yield the path of a new file, which replaces `file` at the end of the block."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.incomplete")
     try:
@@ -128,12 +128,12 @@ def _replacing(file: Path) -> Iterator[Path]:
 
 
 def snapshot_of(model: PinnedModel) -> Path:
-    """Return the directory of a model of the registry; it may not exist yet."""
+    """Return the directory of a registered model, which may not exist yet."""
     return CachedRepository(cache_directory(), model.repository).snapshot(model.revision)
 
 
 def latest_of(repository: str) -> Path | None:
-    """Return the directory of a repository as it was last pulled from `main`; None: it was not."""
+    """Return the directory of a repository as last pulled from `main`; None if it never was."""
     cached = CachedRepository(cache_directory(), repository)
     try:
         commit = read_text(cached.directory / "refs" / MAIN)
@@ -149,10 +149,10 @@ def is_present(model: PinnedModel) -> bool:
 
 
 def has_hash(file: Path, etag: str, sha256: str = "") -> bool:
-    """Return True if the content of a file has the hash of an ETag, and a SHA-256 if one is given.
+    """Return True if a file's content has the hash in its ETag, and the SHA-256 if one is given.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with open_regular(file) as opened:
         whole = hashlib.sha256()

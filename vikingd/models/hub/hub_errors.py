@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HubFailed(Exception):
-    """A model cannot be had; the message gives the reason and the remedy.
+    """A model cannot be downloaded; the message gives the reason and the remedy.
 
     Attributes:
         reason: UPPER_SNAKE_CASE, stable, for programs.

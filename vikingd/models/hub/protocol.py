@@ -1,4 +1,4 @@
-"""The hub's protocol over HTTP: the hash and size of a file, and its content."""
+"""The hub's protocol over HTTP: a file's hash and size, and its content."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Entry:
 
     Attributes:
         path: its path in the repository.
-        commit: the commit of its revision.
-        etag: the hash of its content: SHA-256 (64 hex digits) or that of a Git blob (40).
-        size: bytes.
-        sha256: the pinned SHA-256 of its content; "": there is none.
+        commit: the commit that has the file.
+        etag: the hash of its content: SHA-256 (64 hex digits) or the SHA-1 of a Git blob (40).
+        size: the size in bytes.
+        sha256: the pinned SHA-256 of its content; "" if none is pinned.
     """
 
     path: str
@@ -59,7 +59,7 @@ class Entry:
 
 
 class _Passing(Exception):
-    """A failure that another attempt may mend.
+    """A failure that may be gone at the next attempt.
 
     Attributes:
         wait: the seconds that the hub asks to wait; None: it names no time.
@@ -71,18 +71,18 @@ class _Passing(Exception):
 
 
 class _Lost(_Passing):
-    """A connection that could not be made, or broke off."""
+    """A connection could not be made, or was lost."""
 
 
 class Hub:
-    """A connection to the hub of HF_ENDPOINT; a context manager.
+    """A connection to the hub at HF_ENDPOINT, as a context manager.
 
-    HF_TOKEN is sent to this endpoint alone. HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT are
-    the most seconds without a byte, of entries and of contents.
+    HF_TOKEN is sent to this endpoint alone. HF_HUB_ETAG_TIMEOUT (for entries) and
+    HF_HUB_DOWNLOAD_TIMEOUT (for contents) are the most seconds without a received byte.
 
     Raises:
-        HubFailed: a variable cannot be used; the message names it.
-        HubAway: HF_HUB_OFFLINE forbids to ask.
+        HubFailed: an environment variable cannot be used; the message names it.
+        HubAway: HF_HUB_OFFLINE forbids requests.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Hub:
         """Return the entry of a file; None if the revision has no such file.
 
         Raises:
-            HubFailed: it cannot be had.
+            HubFailed: the hub does not return the entry.
         """
         address = self._address(repository, revision, path)
 
@@ -144,19 +144,20 @@ class Hub:
     def receive(
         self, repository: str, entry: Entry, file: Path, advance: Callable[[int], object]
     ) -> None:
-        """Write a content after the part of it that the file already has.
+        """Download the rest of a content, after the part of it that the file already has.
 
-        A broken connection is taken up again where it ended. A failure leaves the part that was
-        received.
+        A lost connection is resumed where it ended. After a failure, the received part stays in the
+        file.
 
         Args:
             repository: ORG/NAME.
             entry: the entry of the file, from `entry`.
             file: the file to write; at the end it has `entry.size` bytes.
-            advance: called with the number of further bytes; negative if bytes were given up.
+            advance: called with the number of further bytes; negative if received bytes were
+                dropped.
 
         Raises:
-            HubFailed: it cannot be had.
+            HubFailed: the content cannot be downloaded.
             OSError: the file cannot be written.
         """
         address = self._address(repository, entry.commit, entry.path)
@@ -201,9 +202,9 @@ class Hub:
     def _reply(
         self, method: str, address: httpx.URL, headers: dict[str, str], patience: float
     ) -> Iterator[httpx.Response]:
-        """Yield the reply, after redirects; of HEAD those within the endpoint alone.
+        """Send a request and yield the reply, after redirects.
 
-        A redirect of HEAD to another host has the headers that describe the file.
+        For HEAD, a redirect to another host is not followed: its headers describe the file.
         """
         request = self._client.build_request(method, address, headers=headers, timeout=patience)
         try:
@@ -231,7 +232,7 @@ class Hub:
             raise _Lost(f"{_shown(address)}: {str(error) or type(error).__name__}") from None
 
     def _check(self, reply: httpx.Response, repository: str, revision: str) -> None:
-        """Raise the error of a reply; a missing file is none."""
+        """Raise the error that a reply means; status 404 for a file raises none."""
         status, about = reply.status_code, reply.headers.get("X-Error-Code", "")
         told = f"{_shown(reply.url)} answers {status}"
         elsewhere = reply.url.netloc != self._endpoint.netloc
@@ -254,9 +255,9 @@ class Hub:
 
 
 def _patiently(attempt: Callable[[], _T], progress: Callable[[], int]) -> _T:
-    """Return the result of an attempt, which is repeated after failures that may pass.
+    """Call `attempt` until it succeeds; return its result.
 
-    Attempts end when four in a row bring no progress.
+    It is repeated after failures that may pass, until four in a row bring no progress.
 
     Raises:
         HubAway: the last attempt failed, or the hub asks to wait for too long.
@@ -298,7 +299,11 @@ def _entry_of(reply: httpx.Response, revision: str, path: str) -> Entry:
 
 
 def _begin_of(reply: httpx.Response, have: int, size: int) -> int:
-    """Return the place of the first byte of a reply in a content; check that it ends with it."""
+    """Return the index in the content at which a reply begins.
+
+    Raises:
+        HubFailed: the reply is not the rest of the content from `have` on, nor all of it.
+    """
     where = _shown(reply.url)
     if "text/html" in reply.headers.get("Content-Type", ""):
         raise HubFailed(f"{where} is an HTML page: a proxy or a login page may stand between")
@@ -315,7 +320,7 @@ def _begin_of(reply: httpx.Response, have: int, size: int) -> int:
 
 
 def _append(reply: httpx.Response, file: Path, size: int, advance: Callable[[int], object]) -> bool:
-    """Append a body to a file; return False if the file would become larger than `size`."""
+    """Append the body of a reply to a file; return False if it is longer than `size` allows."""
     file.parent.mkdir(parents=True, exist_ok=True)
     have = max(size_of(file), 0)
     with file.open("ab") as opened:
@@ -329,7 +334,7 @@ def _append(reply: httpx.Response, file: Path, size: int, advance: Callable[[int
 
 
 def _shown(url: httpx.URL) -> str:
-    """Return a URL without what may be secret."""
+    """Return a URL without its user, query and fragment, which may be secret."""
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 

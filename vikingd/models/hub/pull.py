@@ -1,4 +1,4 @@
-"""Models from the hub into the cache: each file is checked before it is visible there."""
+"""Downloads of models into the cache; a file is checked before it is visible there."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A model in the cache.
+    """A model that was pulled into the cache.
 
     Attributes:
         path: the directory with its files.
-        commit: the commit of its revision, 40 hex digits.
-        received: the number of files whose content was not there before.
+        commit: its commit, 40 hex digits.
+        received: the number of files whose content was downloaded.
     """
 
     path: Path
@@ -35,10 +35,10 @@ class Pulled:
 
 
 def pull_pinned(model: PinnedModel, progress: Progress) -> Pulled:
-    """Get a model of the registry; no hub is asked if it is there already, and undamaged.
+    """Pull a registered model. If it is in the cache and undamaged, no request is sent.
 
     Raises:
-        HubFailed: it cannot be had, or is not what the registry pins.
+        HubFailed: the model cannot be downloaded, or differs from its pinned hashes.
     """
     cache = CachedRepository(cache_directory(), model.repository)
     snapshot = cache.snapshot(model.revision)
@@ -55,15 +55,15 @@ def pull_pinned(model: PinnedModel, progress: Progress) -> Pulled:
 
 
 def pull_repository(repository: str, revision: str, progress: Progress) -> Pulled:
-    """Get the ONNX model of any repository, checked against the hashes that the hub tells.
+    """Pull the ONNX model of any repository, checked against the hashes that the hub names.
 
     Args:
         repository: ORG/NAME, checked.
         revision: a commit, branch or tag, checked.
-        progress: is called while files are received.
+        progress: called while files are downloaded.
 
     Raises:
-        HubFailed: it cannot be had.
+        HubFailed: the model cannot be downloaded.
     """
     cache = CachedRepository(cache_directory(), repository)
     with _disk_faults_told(), Hub() as hub:
@@ -93,10 +93,13 @@ def pull_repository(repository: str, revision: str, progress: Progress) -> Pulle
 
 
 class _Pull:
-    """The files of one pull, which are linked when all are there: no snapshot shows a part.
+    """The files of one pull.
+
+    They are linked into their snapshot when all are complete, so that no snapshot has only some of
+    them.
 
     Attributes:
-        received: the number of files whose content was not there before.
+        received: the number of files whose content was downloaded.
     """
 
     def __init__(self, hub: Hub, cache: CachedRepository, progress: Progress) -> None:
@@ -108,11 +111,11 @@ class _Pull:
         self._done = self._total = 0
 
     def receive(self, files: Sequence[Entry]) -> None:
-        """Get the contents that are not in the cache.
+        """Download the contents of files that are not in the cache.
 
         Raises:
-            HubFailed: one cannot be had.
-            OSError: one cannot be written.
+            HubFailed: a content cannot be downloaded.
+            OSError: a file cannot be written.
         """
         self._files += files
         self._total += sum(file.size for file in files)
@@ -122,10 +125,10 @@ class _Pull:
                 self.received += self._fetch(file)
 
     def link(self) -> None:
-        """Put the files into their snapshot.
+        """Link the files into their snapshot.
 
         Raises:
-            OSError: a link cannot be made.
+            OSError: a link cannot be created.
         """
         for file in self._files:
             link = self._cache.snapshot(file.commit) / file.path
@@ -133,7 +136,7 @@ class _Pull:
                 self._cache.link(file.commit, file.path, file.etag)
 
     def _fetch(self, file: Entry) -> bool:
-        """Get a content into the cache; return False if it was there already."""
+        """Download a content into the cache; return False if it is there already."""
         blob, part = self._cache.blob(file.etag), self._cache.incomplete(file.etag)
         if blob.is_file() and has_hash(blob, file.etag, file.sha256):
             self._advance(file.size)
@@ -178,7 +181,7 @@ class _Pull:
 
 
 def _beside(graph: Entry, name: str) -> str:
-    """Return the path of a file that a graph names."""
+    """Return the path in the repository of a file that an ONNX graph names relative to itself."""
     if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
         raise HubFailed(f"{graph.path} names the file {name!r}, which is not beside it")
     return str(PurePosixPath(graph.path).parent / name)
@@ -189,7 +192,11 @@ def _is_pinned(path: Path, file: PinnedFile) -> bool:
 
 
 def _as_pinned(hub: Hub, model: PinnedModel, file: PinnedFile) -> Entry:
-    """Ask for a file; refuse one that is not as the registry says before it is received."""
+    """Return the hub's entry of a file with its pinned SHA-256.
+
+    Raises:
+        HubFailed: the hub has no such file, or names another size or hash than the pinned one.
+    """
     entry = hub.entry(model.repository, model.revision, file.path)
     named = f"{file.path} of {model.repository} at {model.revision}"
     if entry is None:

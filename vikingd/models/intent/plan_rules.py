@@ -1,6 +1,6 @@
-"""Plans by rules on the wording of a query, English or Chinese.
+"""Plans of queries by rules on the wording of a request in English or Chinese.
 
-The rules read the query after NFKC. A plan quotes it unchanged.
+The rules read the text after NFKC. The plan has the text unchanged.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from vikingd.models.intent import plan_words as words
 
 
 def plan(query: str) -> tuple[tuple[TypedQuery, ...], str]:
-    """Return the queries by priority, and the kind of the query in a few words.
+    """Return the queries by priority, and a few words on the kind of the request.
 
-    The query itself is always among them, except for chit-chat, which needs no query.
+    The request itself is always one of the queries, except for chit-chat, which has none.
     """
     if is_chit_chat(query):
         return (), "chit-chat: nothing to look up"
@@ -33,7 +33,7 @@ def plan(query: str) -> tuple[tuple[TypedQuery, ...], str]:
 
 
 def is_chit_chat(query: str) -> bool:
-    """Return whether a query holds only greetings, thanks, acknowledgements and the like."""
+    """Return True if a text has only greetings, thanks and the like, such as "hi, thanks!"."""
     text = normalized(query).casefold().replace("’", "'")
     at = 0
     while at < len(text):  # no backtracking, so it takes linear time
@@ -45,12 +45,15 @@ def is_chit_chat(query: str) -> bool:
 
 
 def is_personal(query: str) -> bool:
-    """Return whether a query is about its user, or about earlier conversations."""
+    """Return True if a request is about its user or earlier conversations, as in "my address"."""
     return words.PERSONAL.search(normalized(query).casefold()) is not None
 
 
 def action_of(query: str) -> str:
-    """Return the requested work, a verb first, without polite words; "" for none."""
+    """Return the work that a text asks for, without polite words; "" if it asks for none.
+
+    For "could you please translate this page?" it is "translate this page".
+    """
     text = query.strip()
     told = False
     while lead := words.LEAD.match(text):

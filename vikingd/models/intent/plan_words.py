@@ -1,6 +1,6 @@
-"""The words of the planning rules, English and Chinese, as patterns that take linear time.
+"""The words of the planning rules in English and Chinese, as regular expressions of linear time.
 
-Word lists are text: a comma separates two words, a line two patterns.
+The lists of words are texts: a comma separates two words, a line end two patterns.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from vikingd.domain.text import lazy
 
 
 def _any(*patterns: str) -> str:
-    """Return a pattern that matches one of several patterns."""
+    """Return a pattern that matches any of the patterns."""
     return f"(?:{'|'.join(patterns)})"
 
 
 def _list(text: str) -> list[str]:
-    """Return the words of a text with commas between them."""
+    """Return the words in a text such as "hi, hello"."""
     return [word.strip() for word in text.split(",")]
 
 
 def _words(text: str) -> str:
-    """Return a pattern of the words of such a text."""
+    """Return a pattern that matches any word in a text such as "hi, hello"."""
     return _any(*_list(text))
 
 
 def _lines(text: str) -> list[str]:
-    """Return the patterns of a text, one a line; a line that begins with "+" continues the last."""
+    """Return the patterns in a text, one a line; a line with "+" continues the one before."""
     return text.strip().replace("\n+", "").splitlines()
 
 

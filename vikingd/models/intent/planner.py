@@ -1,4 +1,4 @@
-"""The planner of searches: a model, or rules if the model does not answer in time."""
+"""The planner of searches: a model, or rules if the model fails or is too slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Planner:
         ValueError: a setting of the model is missing; the message names it.
 
     Attributes:
-        model: the model that plans; others may ask it too.
+        model: the model that plans; the extractor asks it, too.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class Planner:
         self.model = ChatModel(settings, took)
 
     async def plan(self, query: str, session: SearchSession, seconds: float | None) -> QueryPlan:
-        """Return the queries for a task within `seconds` and the timeout of the settings.
+        """Return the queries for a task within `seconds` and the time-out of the settings.
 
-        If the model fails, rules plan. It raises only CancelledError.
+        If the model fails, rules make the plan. No error is raised except CancelledError.
         """
         if not session.messages and not session.summary.strip():
             everywhere = TypedQuery(query, ContextType.UNSPECIFIED, priority=1)

@@ -1,4 +1,7 @@
-"""The question for a plan of queries, with the session as data, and the checks of its answer."""
+"""The question to a model for a plan of queries, and the check of its answer.
+
+The session is in the question as data.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +56,10 @@ RESPONSE_FORMAT = schema(
 
 
 def question(query: str, session: SearchSession) -> tuple[Question, tuple[str, ...]]:
-    """Return the question, and notes on parts of the session that it leaves out.
+    """Return the question, and notes for people on parts of the session that it leaves out.
 
-    Its text is a JSON object with the query, the end of the summary and the beginnings of the
-    last five messages.
+    Its text is a JSON object with the query, the end of the summary and the beginnings of the last
+    five messages.
     """
     notes = []
     summary = session.summary[-MAX_SUMMARY_CHARS:]
@@ -81,7 +84,7 @@ def question(query: str, session: SearchSession) -> tuple[Question, tuple[str, .
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A checked plan; `notes` tell what was dropped or changed."""
+    """A checked plan; `notes` say what was dropped or changed."""
 
     reason: str
     queries: tuple[TypedQuery, ...]
@@ -89,7 +92,7 @@ class Answer:
 
 
 def read_answer(text: str) -> Answer:
-    """Return the plan in a model's answer: one JSON object, bare or in one fenced block.
+    """Parse the plan in a model's answer: a JSON object, which may be in a fenced block.
 
     Raises:
         Garbage: there is no plan, or none of its queries can be used.
@@ -125,7 +128,7 @@ def read_answer(text: str) -> Answer:
 
 
 def _usable(given: list[Any], notes: list[str]) -> Iterator[tuple[int, TypedQuery]]:
-    """Yield each usable query with its number in the answer."""
+    """Yield (number in the answer, query) of each query that can be used."""
     for number, item in enumerate(given, 1):
         fields = item if isinstance(item, dict) else {}
         text = plain(fields.get("query"))

@@ -1,1 +1,1 @@
-"""Rerankers: they score documents for a query in [0, 1], or give the reason of a failure."""
+"""Rerankers: models that score how well documents answer a query, in [0, 1]."""

@@ -18,7 +18,7 @@ _PADDING = ("[PAD]", "<pad>")
 
 
 class CrossEncoder:
-    """A model that reads query and document together, on one thread of its own.
+    """A reranking model that reads query and document together, on a thread of its own.
 
     Raises:
         RerankFailed: the files are missing, or hold another kind of model.
@@ -36,7 +36,7 @@ class CrossEncoder:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vikingd-rerank")
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """Return logits; a cancelled call stops after its current batch."""
+        """Return the logit of each document; a cancelled call stops after its present batch."""
         loop = asyncio.get_running_loop()
         # Texts of similar length need little padding.
         order = sorted(range(len(documents)), key=lambda place: len(documents[place]))
@@ -50,7 +50,7 @@ class CrossEncoder:
         return scores
 
     async def close(self) -> None:
-        """Wait for the current batch, and end the thread."""
+        """Wait for the present batch, and end the thread."""
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
 
     def _logits(self, query: str, documents: Sequence[str]) -> list[float]:

@@ -1,4 +1,4 @@
-"""A reranker behind HTTP, in any known form."""
+"""A reranker behind HTTP, with any of the known request forms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUOTED_CHARS = 200  # of an error reply
 
 
 class Endpoint:
-    """A client of one model at one server; building it makes no call."""
+    """A client of one reranking model at one server; it is opened without a call."""
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class Endpoint:
         )
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """Return raw scores by concurrent requests of at most `batch` documents."""
+        """Return the raw score of each document, by concurrent requests of at most `batch` each."""
         size = self._settings.batch or self._form.batch
         requests = [
             asyncio.ensure_future(self._request(query, documents[start : start + size]))

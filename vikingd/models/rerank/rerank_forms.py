@@ -17,9 +17,9 @@ class Form:
 
     Attributes:
         path: added to the server's address.
-        batch: most documents of one request.
-        body: makes a request.
-        read: reads the scores of a number of documents, in their order, from a parsed reply.
+        batch: the most documents of one request.
+        body: makes the body of a request.
+        read: returns the scores in a parsed reply, in the order of the documents.
         url: URL of a hosted service; "": the user's own server.
     """
 
@@ -31,10 +31,10 @@ class Form:
 
 
 def by_index(items: Any, count: int, index: str = "index", score: str = "score") -> list[float]:
-    """Return scores in the order of the documents, from items that name their document's index.
+    """Return the scores in the order of the documents; each item has the index of its document.
 
     Raises:
-        RerankFailed: the items are not one for each document.
+        RerankFailed: the items are not exactly one for each document.
     """
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise RerankFailed("answered with something else than a list of scores")
@@ -100,7 +100,10 @@ def _read_results(reply: Any, count: int) -> list[float]:
 
 
 def _read_volcengine(reply: Any, count: int) -> list[float]:
-    """Return scores by `id`, the index of a document; without ids, in the order of the items."""
+    """Return the scores in a reply in the order of the documents.
+
+    The `id` of an item is the index of its document; items without ids are in that order.
+    """
     result = reply.get("result") if isinstance(reply, dict) else None
     items = result.get("data") if isinstance(result, dict) else None
     if items is None and isinstance(reply, dict) and "message" in reply:

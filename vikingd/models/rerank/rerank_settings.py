@@ -25,10 +25,11 @@ class BackendSettings:
 
     Attributes:
         kind: http, volcengine or onnx.
-        scripts: scripts of its queries, from vikingd.domain.text.SCRIPTS; none: all others.
+        scripts: the scripts of queries that it gets, from vikingd.domain.text.SCRIPTS; if empty,
+            all scripts that no other reranker has.
         url: URL of the server; the form adds its path unless the URL ends in "rerank". "": the
             service's own.
-        form: protocol of the kind http, one of FORMS.
+        form: the protocol for the kind http, one of FORMS.
         model: name of the model at the server; for onnx and tei only a label.
         model_version: version of the model at Volcengine; "": the service chooses.
         region: region of the service at Volcengine.
@@ -39,7 +40,7 @@ class BackendSettings:
         timeout: seconds of one call.
         batch: most documents of one request; 0: the form's own limit.
         max_chars: most characters of a document; the rest is cut.
-        scores: probability or logit; "": the kind that the form gives.
+        scores: "probability" or "logit", the kind of raw scores; "": the kind that the form has.
         concurrency: most requests in flight.
         threads: threads of onnx.
     """
@@ -78,10 +79,10 @@ _KINDS_OF = {
 
 
 def check_backend(settings: BackendSettings) -> None:
-    """Refuse settings that cannot work, before anything is opened.
+    """Check settings before anything is opened.
 
     Raises:
-        ValueError: the message names the fault and the remedy, never a secret.
+        ValueError: the settings cannot work; the message names the fault and the remedy, no secret.
     """
     for setting in dataclasses.fields(settings):
         kinds = _KINDS_OF.get(setting.name, (settings.kind,))
@@ -112,10 +113,10 @@ def check_backend(settings: BackendSettings) -> None:
 
 
 def check_backends(backends: Sequence[BackendSettings]) -> None:
-    """Refuse a list with a backend that would never be asked.
+    """Check that each reranker of a list can be chosen by some query.
 
     Raises:
-        ValueError: two backends are for one script, or for all others.
+        ValueError: two rerankers are for the same script, or both for all other scripts.
     """
     taken = set()
     for settings in backends:

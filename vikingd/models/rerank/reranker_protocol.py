@@ -1,4 +1,4 @@
-"""The protocol of rerankers, their errors, and their scores as probabilities."""
+"""The protocol of rerankers, their error, and the conversion of scores to [0, 1]."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ DOUBAO = "doubao-seed-rerank"
 
 
 class RerankFailed(Exception):
-    """A call without scores; the message is the predicate of a sentence, without secrets.
+    """A call gave no scores; the message continues "The reranker ...", and has no secrets.
 
     Args:
-        brief: the message without `said`.
-        pause: seconds that the server asked to wait; None: it asked for none.
-        said: words of the server, which may quote the texts of the call: only its caller may see
+        brief: the message without the server's own words.
+        pause: seconds that the server asked to wait; None: it did not ask.
+        said: the server's words. They may quote the texts of the call, so only its caller may see
             them.
     """
 
@@ -42,10 +42,10 @@ class Reranker(Protocol):
 
 
 def probability(number: float, scores: str) -> float:
-    """Return a score in [0, 1]: a probability unchanged, a logit by 1 / (1 + exp(-x)).
+    """Convert a raw score to [0, 1]: a probability stays, a logit becomes 1 / (1 + exp(-x)).
 
     Raises:
-        RerankFailed: it is not finite, or not a probability.
+        RerankFailed: the score is not finite, or is no probability although it should be.
     """
     if not math.isfinite(number):
         raise RerankFailed("gave a score that is NaN or infinite")

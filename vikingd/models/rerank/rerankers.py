@@ -1,4 +1,4 @@
-"""The rerankers: choice of a backend, cache of scores, circuit breaker and time-outs."""
+"""The configured rerankers, with a cache of scores, circuit breakers and time-outs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Reranked:
 
 
 class Rerankers:
-    """Asks the backend for the script (writing system) of a query; used from one event loop.
+    """Passes each query to the reranker for its script (writing system); for one event loop.
 
     Args:
-        took: called after each call with the backend's name, "DONE" or "FAILED", and the seconds.
+        took: called after each call with the reranker's name, "DONE" or "FAILED", and the seconds.
 
     Raises:
-        RerankFailed: a backend cannot work here; the message names the remedy.
+        RerankFailed: a reranker cannot work here; the message names the remedy.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Rerankers:
         self._cache: OrderedDict[bytes, float] = OrderedDict()
 
     def named(self, query: str) -> str:
-        """Return "kind/model" of the backend for a query; "" if there is none."""
+        """Return the name "kind/model" of the reranker for a query; "" if there is none."""
         backend = self._chosen(query)
         return backend.name if backend else ""
 
@@ -78,9 +78,9 @@ class Rerankers:
         """Return scores in [0, 1] of documents for a query.
 
         Args:
-            documents: none of them empty.
-            seconds: time-out of the call; None: the backend's time-out.
-            chosen_by: the query whose script chooses the backend; "": `query`.
+            documents: the texts, none of them empty.
+            seconds: the time-out of the call; None: that of the reranker's settings.
+            chosen_by: the text whose script chooses the reranker; "": `query`.
 
         Raises:
             RerankFailed: there are no scores, at the latest soon after `seconds`.
@@ -123,7 +123,7 @@ class Rerankers:
 
 
 class _Backend:
-    """A reranker with a circuit breaker and a time-out; makes the cache keys of its scores."""
+    """A reranker with its circuit breaker, its time-out and the cache keys of its scores."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _Backend:
             raise RerankFailed(f"the reranker {self.name}: {error}") from error
 
     def keys(self, query: str, documents: Sequence[str]) -> list[bytes]:
-        """Return the cache key of each document; callers of different names share none."""
+        """Return the cache key of each document; callers of different names have different keys."""
         caller = CALLER.get()
         asked = f"{self._place}\0{caller.tenant}\0{caller.name}\0{query}"
         head = hashlib.sha256(asked.encode("utf-8", "replace")).digest()
@@ -155,7 +155,11 @@ class _Backend:
         ]
 
     async def ask(self, query: str, documents: Sequence[str], seconds: float | None) -> list[float]:
-        """Return scores in [0, 1], or raise RerankFailed with the name of the backend."""
+        """Return the scores of documents in [0, 1].
+
+        Raises:
+            RerankFailed: there are no scores; the message has the name of the reranker.
+        """
         own = self.settings.timeout
         limit = own if seconds is None else min(seconds, own)
         if limit <= 0:
@@ -189,7 +193,7 @@ class _Backend:
         return [probability(number, self._scores) for number in raw]
 
     def _failed(self, tried: bool, failure: RerankFailed) -> None:
-        """Record a failure; log the first of several in a row."""
+        """Record a failure in the circuit breaker; log it if it is the first in a row."""
         if not self._breaker.failures:
             _log.warning("the reranker %s fails: it %s", self.name, failure)
         self._breaker.failed(tried, failure.brief, failure.pause)
@@ -207,7 +211,7 @@ def _failure(error: Exception, limit: float) -> RerankFailed:
 
 
 def _open(settings: BackendSettings) -> Reranker:
-    """Open the backend of the settings; only its own libraries are imported."""
+    """Open the reranker that the settings name; import only the libraries it needs."""
     if settings.kind == "onnx":
         try:
             from vikingd.models.rerank.cross_encoder import CrossEncoder
@@ -222,7 +226,7 @@ def _open(settings: BackendSettings) -> Reranker:
 
 
 def _name(settings: BackendSettings) -> str:
-    """Return the name in replies, logs and metrics, "kind/model"."""
+    """Return the name of a reranker in replies, logs and metrics: "kind/model"."""
     model = settings.model or {
         "http": settings.form,
         "volcengine": DOUBAO,

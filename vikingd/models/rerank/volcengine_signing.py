@@ -21,7 +21,7 @@ import httpx
 
 @dataclass(frozen=True, repr=False)  # a repr would show the keys
 class Signed(httpx.Auth):
-    """Signs each request as it is sent, for a service in a region."""
+    """Signs each request to a service in a region when it is sent."""
 
     access_key: str
     secret_key: str
@@ -30,12 +30,12 @@ class Signed(httpx.Auth):
     requires_request_body = True
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Yield the request with its signature."""
+        """Sign a request and yield it; httpx calls this."""
         self.sign(request, datetime.now(UTC))
         yield request
 
     def sign(self, request: httpx.Request, when: datetime) -> None:
-        """Add X-Date, X-Content-Sha256 and Authorization; the body must have been read."""
+        """Add X-Date, X-Content-Sha256 and Authorization to a request whose body was read."""
         date = when.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         digest = hashlib.sha256(request.content).hexdigest()
         request.headers["X-Date"] = date
@@ -72,7 +72,7 @@ class Signed(httpx.Auth):
 
 
 def _canonical_query(items: list[tuple[str, str]]) -> str:
-    """Return the query sorted by name; values of one name keep their order."""
+    """Return the query string sorted by name; values of one name keep their order."""
     in_order = sorted(items, key=lambda item: item[0])
     return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in in_order)
 

@@ -1,1 +1,1 @@
-"""Messages: requests to the domain, answers to replies; a file for each kind."""
+"""Conversions of requests to the domain and of answers to replies; a file for each kind."""

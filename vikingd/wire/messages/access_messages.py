@@ -1,4 +1,4 @@
-"""Keys and tenants, from and to messages."""
+"""Conversion of keys and tenants from and to messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_GRACE = 30 * 86_400
 
 
 def new_key(request: access_pb2.CreateKeyRequest, tenant: str) -> NewKey:
-    """Return the key of a request, for a tenant."""
+    """Return the key to create for a tenant, as a request describes it."""
     user = uris.check_user(request.user, "user") if request.user else ""
     return NewKey(
         tenant=tenant,
@@ -54,7 +54,7 @@ def _key_limits(message: access_pb2.Limits) -> Limits:
 
 
 def limits(message: access_pb2.Limits) -> Limits:
-    """Return limits of the domain."""
+    """Convert a Limits message to limits."""
     return Limits(
         message.calls_in_flight,
         message.calls_per_second,
@@ -66,7 +66,7 @@ def limits(message: access_pb2.Limits) -> Limits:
 
 
 def grace(request: access_pb2.RotateKeyRequest) -> float:
-    """Return the seconds for which the old secret stays valid."""
+    """Return for how many seconds the old secret stays valid after a rotation."""
     if not request.HasField("grace"):
         return _DEFAULT_GRACE
     given: Duration = request.grace
@@ -77,7 +77,7 @@ def grace(request: access_pb2.RotateKeyRequest) -> float:
 
 
 def key(found: Key) -> access_pb2.Key:
-    """Return a key as a message."""
+    """Convert a key to a message."""
 
     def time(at: int | None):  # type: ignore[no-untyped-def]  # a Timestamp or None
         return None if at is None else common_messages.timestamp(at)
@@ -102,7 +102,7 @@ def key(found: Key) -> access_pb2.Key:
 
 
 def tenant(record: TenantRecord, *, is_open: bool) -> access_pb2.Tenant:
-    """Return a tenant as a message."""
+    """Convert a tenant to a message."""
     return access_pb2.Tenant(
         name=record.name,
         create_time=None

@@ -29,20 +29,20 @@ _DERIVED_BYTES = 4 * MAX_ABSTRACT
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass with slots, for a message with fields of the same names.
+    """Return the fields of a dataclass with slots as arguments of a message with equal names.
 
-    Naming each field is faster. Results do that, because a reply has many of them.
+    To write out each name is faster, so results, of which a reply has many, do that.
     """
     return {name: getattr(record, name) for name in record.__slots__}
 
 
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
-    """Return the failed or missing parts of an answer, as messages."""
+    """Convert notes on failed or missing parts of an answer to messages."""
     return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
 
 
 def confidence(value: Confidence | None) -> retrieval_pb2.Confidence | None:
-    """Return a confidence as a message; None for an answer that has none."""
+    """Convert a confidence to a message; None stays None."""
     if value is None:
         return None
     return retrieval_pb2.Confidence(
@@ -53,18 +53,18 @@ def confidence(value: Confidence | None) -> retrieval_pb2.Confidence | None:
 
 
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:
-    """Add the duration of each stage to a field of StageTiming."""
+    """Append the duration of each stage to `to`, a repeated field of StageTiming."""
     for stage, seconds in seconds_of(stages).items():
         set_duration(to.add(stage=stage).duration, seconds)
 
 
 def set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
-    """Set a duration to seconds."""
+    """Set a Duration message to a number of seconds."""
     duration.seconds, duration.nanos = divmod(int(seconds * 1e9), 1_000_000_000)
 
 
 def context(found: Context) -> contexts_pb2.Context:
-    """Return a context as a message; fields that the store did not read stay empty."""
+    """Convert a context to a message; fields that were not read from the store are empty."""
     message = contexts_pb2.Context(
         uri=found.uri,
         context_type=uris.context_type(found.uri),  # type: ignore[arg-type]  # same numbers
@@ -108,7 +108,7 @@ def context(found: Context) -> contexts_pb2.Context:
 
 
 def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
-    """Return the reply to a Put; its contexts are visible from `revision` on."""
+    """Return the reply to a Put; its contexts can be read from `revision` on."""
     outcomes: Any = done.outcomes  # the same numbers
     reply = contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
     for one in done.refusals:
@@ -118,7 +118,10 @@ def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
 
 
 def refusals_told(done: Committed) -> str:
-    """Return the first refused contexts of a Put for an error, which has no reply; "" for none."""
+    """Return a text that lists the first refused contexts of a Put; "" if none was refused.
+
+    It is added to the message of an error, since a failed call has no reply that could list them.
+    """
     reasons = "; ".join(
         f"contexts[{one.index}]{'.' if one.field else ''}{one.field}: {one.message}"
         for one in done.refusals[:_TOLD]
@@ -127,11 +130,11 @@ def refusals_told(done: Committed) -> str:
 
 
 class Page:
-    """A page of a List or Tree reply, within `limit` contexts and PAGE_BYTES.
+    """A page of List or Tree, of at most `limit` contexts and about PAGE_BYTES.
 
-    The caller reads one context more than `limit` from the store and adds all of them. The one that
-    does not fit becomes the token of the next page. A directory without an abstract takes the bytes
-    of the longest one that can be made; `describe` then fills it in.
+    The caller reads `limit` + 1 contexts from the store and adds all. When one does not fit, the
+    token of the next page is set. A directory without an abstract reserves the bytes of the longest
+    abstract that can be made; `describe` fills it in.
     """
 
     def __init__(self, limit: int) -> None:
@@ -142,7 +145,7 @@ class Page:
         self._last = ""
 
     def add(self, one: Context) -> bool:
-        """Add the next context; return False if it does not fit and begins the next page."""
+        """Add a context; return False if it does not fit, and set the token of the next page."""
         cancellation.check()
         message = context(one)
         is_bare = one.is_directory and not one.abstract
@@ -158,7 +161,7 @@ class Page:
         return True
 
     def describe(self, abstracts_of: Callable[[Sequence[str]], Mapping[str, str]]) -> None:
-        """Fill in the abstracts of the directories that have none; `abstracts_of` makes them."""
+        """Set the missing abstracts of directories to those that `abstracts_of(URIs)` returns."""
         bare = {one.uri: one for one in self.contexts if one.is_directory and not one.abstract}
         for uri, abstract in abstracts_of(list(bare)).items():
             bare[uri].abstract = abstract
@@ -167,10 +170,10 @@ class Page:
 def stats_response(
     stats: EngineStats, metrics: Metrics, version: str, *, for_operator: bool
 ) -> admin_pb2.StatsResponse:
-    """Return the state of a tenant.
+    """Return the statistics of a tenant.
 
-    Only an operator sees what tells of other tenants or of the machine: the directory, the queues,
-    the speed of the embedder and the errors of the models' endpoints.
+    Only an operator sees values that concern other tenants or the machine: the directory, the
+    queues, the speed of the embedder and the errors of the models' endpoints.
     """
     embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
     response = admin_pb2.StatsResponse(
@@ -225,6 +228,6 @@ def _describer(state: DescriberState) -> admin_pb2.DescriberStats:
 
 
 def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
-    """Return a time of the domain as a message."""
+    """Convert microseconds since the epoch to a message."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)

@@ -30,7 +30,11 @@ _DROPPED = retrieval_pb2.DropReason.ValueType
 
 
 def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
-    """Return the name of the field that is the source of the context."""
+    """Return the name of the field that gives the pieces: items, uris, find or retrieve.
+
+    Raises:
+        InvalidField: none of them is set.
+    """
     source = request.WhichOneof("source")
     if source is None:
         raise InvalidField("source", "is missing; set one of items, uris, find and retrieve")
@@ -38,7 +42,7 @@ def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
 
 
 def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
-    """Return the items, or the URIs as items that rank in their order."""
+    """Return the items of a request, or its URIs as items, the first with the highest score."""
     if request.HasField("uris"):
         named = request.uris.uris
         _check_count(named, "uris.uris")
@@ -52,7 +56,10 @@ def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
 
 
 def _check_count(entries: Sized, field: str) -> None:
-    """Check the number of entries: parts of a message that come one by one are joined."""
+    """Raise InvalidField if there are too many entries.
+
+    The check of the request's bytes cannot count them if a client splits a message into parts.
+    """
     if len(entries) > MAX_ITEMS:
         raise InvalidField(
             field, f"has {len(entries):,} entries, at most {MAX_ITEMS:,} are allowed"
@@ -66,7 +73,7 @@ def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
 
 
 def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_bytes: int) -> Plan:
-    """Return the plan of the context; `build` checks the rest."""
+    """Return the checked settings of the text to build."""
     separator = request.separator if request.HasField("separator") else "\n\n"
     if len(separator) > MAX_SEPARATOR:
         raise InvalidField("separator", f"is longer than {MAX_SEPARATOR} characters")
@@ -93,7 +100,7 @@ def response_of(
     notes: Degraded,
     most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
-    """Return the reply, with as many dropped pieces as it has room for."""
+    """Return the reply; it lists as many dropped pieces as fit."""
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,

@@ -1,4 +1,4 @@
-"""Requests to the domain: every check of a field that the domain does not make by itself."""
+"""Conversion of requests to the domain, with all checks that the domain does not make itself."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ Vector = NDArray[np.float32]
 
 
 def find_query(request: retrieval_pb2.FindRequest, dimension: int | None) -> FindQuery:
-    """Return the query, with the unit vector of the request, if it has one.
+    """Convert a find request; the vector of the request, if any, is scaled to unit length.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
     """
     text = query_text(request.query)
     if not text and not request.vector:
@@ -99,13 +99,17 @@ def given(
         message: the message.
         field: the name of the field.
         read: converts the value; its second argument is the path of the field, for errors.
-        prefix: the path of the message within the request, with a dot at its end.
+        prefix: the path of the message within the request, such as "find."; "" for the request.
     """
     return read(getattr(message, field), prefix + field) if message.HasField(field) else None
 
 
 def query_text(text: str) -> str:
-    """Return a question within its limits; "" for one of blanks alone."""
+    """Return the text of a query; "" if it is only white space.
+
+    Raises:
+        InvalidField: the text is too long, or has a NUL character.
+    """
     if len(text) * 4 > MAX_QUERY_BYTES and len(text.encode()) > MAX_QUERY_BYTES:
         raise InvalidField("query", f"has more than {MAX_QUERY_BYTES} bytes")
     if "\0" in text:
@@ -145,10 +149,10 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
 
 
 def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
-    """Return (limit, after) for the store.
+    """Return (limit, after) for a listing of `uri`: entries of the page, last URI before it.
 
     Raises:
-        InvalidField: for a page that is too large, or a token not given for a listing of `uri`.
+        InvalidField: the page is too large, or the token is not one of a listing of `uri`.
     """
     check_most(page_size, MAX_PAGE, "page_size")
     try:
@@ -162,20 +166,22 @@ def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
 
 
 def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
-    """Return a Struct as JSON; whole numbers become int. Protobuf bounds the depth (100 messages).
+    """Convert a Struct to JSON; whole numbers become int.
+
+    Protobuf itself limits the depth to 100 messages.
 
     Raises:
-        InvalidField: for NaN and infinities, which JSON does not have, and for numbers that may be
-            rounded integers.
+        InvalidField: a number is NaN or infinite, which JSON does not have, or is so large that it
+            may be a rounded integer.
     """
     return {key: _json(value, f"{field}.{key[:_NAMED]}") for key, value in struct.fields.items()}
 
 
 def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
-    """Return a vector of the wire at unit length.
+    """Convert the bytes of a vector; return it scaled to unit length.
 
     Raises:
-        InvalidField: when it is not of `dimension` (None: any) finite float32, or is all zeros.
+        InvalidField: it does not have `dimension` (None: any) finite float32, or is all zeros.
     """
     if len(raw) % 4:
         raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
@@ -194,12 +200,12 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
 def expected_revision(
     message: contexts_pb2.ContextInput | contexts_pb2.MoveRequest | contexts_pb2.DeleteRequest,
 ) -> int | None:
-    """Return the revision that a context must have; None: any."""
+    """Return the revision that the context must have now; None: any."""
     return message.expected_revision if message.HasField("expected_revision") else None
 
 
 def microseconds(time: timestamp_pb2.Timestamp, field: str) -> int:
-    """Return a time of the years 1 to 9999 in microseconds since the epoch."""
+    """Convert a time of the years 1 to 9999 to microseconds since the epoch."""
     if not 0 <= time.nanos < 1_000_000_000:
         raise InvalidField(field, f"has {time.nanos} nanoseconds in the second")
     micros = time.seconds * 1_000_000 + time.nanos // 1000
@@ -228,7 +234,7 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
 
 
 def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
-    """Return the types of these numbers."""
+    """Convert enum numbers to context types."""
     if not numbers:
         return frozenset()
     for i, number in enumerate(numbers):
@@ -238,7 +244,11 @@ def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
 
 
 def member(number: int, default: _E, field: str, what: str) -> _E:
-    """Return the member of an enum with a number; 0 is the default."""
+    """Convert an enum number to a member of the type of `default`; 0 gives `default`.
+
+    Raises:
+        InvalidField: the enum has no such number; `what` names the kind of value, as "an order".
+    """
     try:
         return type(default)(number) if number else default  # 0: it is not set
     except ValueError:
@@ -246,26 +256,33 @@ def member(number: int, default: _E, field: str, what: str) -> _E:
 
 
 def fraction(value: float, field: str) -> float:
-    """Return a number that must be in [0, 1]."""
+    """Return a number if it is in [0, 1].
+
+    Raises:
+        InvalidField: it is not.
+    """
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
     return value
 
 
 def floor(request: Any, default: float | str) -> float | None:
-    """Return the floor of a request, or the default; None is the calibrated one."""
+    """Return the least confidence of a request, or the configured default.
+
+    None means the calibrated floor, at which an answer is NOTHING.
+    """
     if request.HasField("floor"):
         return fraction(request.floor, "floor")
     return None if isinstance(default, str) else default
 
 
 def check_most(value: int, most: int, field: str) -> None:
-    """Refuse a number above its limit."""
+    """Raise InvalidField if a number is above `most`."""
     if value > most:
         raise InvalidField(field, f"is {value}, at most {most} is allowed")
 
 
 def check_any(entries: Sized, field: str) -> None:
-    """Refuse an empty list. The scan of the request's bytes has refused lists that are too long."""
+    """Raise InvalidField if a list is empty. Too long lists were refused before the parsing."""
     if not entries:
         raise InvalidField(field, "is empty, at least one entry is needed")

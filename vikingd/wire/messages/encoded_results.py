@@ -1,7 +1,7 @@
-"""Encoding of results as bytes of a reply; contexts and passages are encoded once and cached.
+"""The encoding of results as bytes of a reply; encoded contexts and passages are cached.
 
-Protobuf allows fields of a message to be concatenated. So the bytes of a result are those of its
-context, of its level and score, and of its passages, and only the scores differ between queries.
+Protobuf allows fields of a message to be concatenated. So a result is the cached bytes of its
+context and passages, with the level and the scores of this query between them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DOUBLE_BYTES = 8
 
 
 class _Context(NamedTuple):
-    """A context without level, score and passages."""
+    """An encoded context, without level, score and passages."""
 
     abstract: int  # the number of the abstract in it
     room: int  # bytes that a ReplyBudget counts for it
@@ -59,14 +59,14 @@ class _Context(NamedTuple):
 
 
 class _Passage(NamedTuple):
-    """A passage with its tag and its length; the eight bytes of its score come next."""
+    """An encoded passage with tag and length; the eight bytes of its score must follow."""
 
     room: int
     data: bytes
 
 
 class _Item(NamedTuple):
-    """A retrieved item with its tag and its length; the eight bytes of its score come next."""
+    """An encoded item with tag and length; the eight bytes of its score must follow."""
 
     abstract: int  # the number of the abstract that its text is; -1: it is a passage
     room: int
@@ -74,13 +74,13 @@ class _Item(NamedTuple):
     data: bytes
 
     def with_copies(self, copies: bytes) -> bytes:
-        """Return the same with the encoded fields of its copies, and the length of all."""
+        """Return the bytes of the item with the encoded field `copies`, and with the new length."""
         size = len(self.data) - self.start + _DOUBLE_BYTES + len(copies)
         return _ITEMS + _varint(size) + copies + self.data[self.start :]
 
 
 class _Kept:
-    """The pieces of the rows of one generation; emptied when full."""
+    """A cache of encoded rows of one generation of the index; it is emptied when it is full."""
 
     def __init__(self) -> None:
         self.contexts: dict[int, _Context] = {}
@@ -89,7 +89,7 @@ class _Kept:
         self.size = 0
 
     def count(self, data: bytes) -> None:
-        """Count a piece that is kept from now on."""
+        """Add the size of newly cached bytes; empty the cache if it is full."""
         self.size += len(data) + _OVERHEAD
         if self.size > MOST_KEPT:
             self.contexts.clear()
@@ -99,7 +99,7 @@ class _Kept:
 
 
 class EncodedResults:
-    """Encodes results; may be used by several threads."""
+    """Encodes results; thread-safe."""
 
     def __init__(self) -> None:
         self._kept: WeakKeyDictionary[Contents, _Kept] = WeakKeyDictionary()
@@ -111,16 +111,16 @@ class EncodedResults:
     def contexts(self, found: FindHits, budget: ReplyBudget) -> list[tuple[Hit, _Context, bytes]]:
         """Encode hits as MatchedContext messages, as many as fit into the budget.
 
-        First all contexts take their bytes from the budget, then passages take those that are
-        left. The first passage that does not fit is cut, and the others are left out.
+        First the contexts take bytes from the budget, then the passages take bytes that are left.
+        The first passage that does not fit is cut, and the others are left out.
 
         Args:
             found: the hits, the best first.
             budget: the bytes of the reply that are left; it counts what was cut and left out.
 
         Returns:
-            For each hit that fits: the hit, its context without score and passages, and the
-            whole MatchedContext as bytes.
+            For each hit that fits: the hit, its context without score and passages, and the whole
+            MatchedContext as bytes.
         """
         snapshot, linked, twins = found.snapshot, found.linked, found.twins
         kept = self._of(snapshot)
@@ -235,7 +235,7 @@ class Encoded(NamedTuple):
     """The results of a reply as bytes.
 
     Attributes:
-        data: the fields of the response, to be put before or behind its others.
+        data: encoded fields of the response; the other fields may be appended.
         total: the number of results.
         top_score: the highest score; 0 without results.
     """
@@ -246,7 +246,7 @@ class Encoded(NamedTuple):
 
 
 def batched(reply: bytes) -> bytes:
-    """Return a FindResponse as a field of a BatchFindResponse."""
+    """Return the bytes of a FindResponse as an encoded field of a BatchFindResponse."""
     return _RESPONSES + _varint(len(reply)) + reply
 
 
@@ -273,7 +273,7 @@ def _passage(snapshot: Snapshot, row: int) -> _Passage:
 
 
 def _cut_passage(snapshot: Snapshot, row: int, score: float, budget: ReplyBudget) -> bytes:
-    """Return a passage as far as it fits."""
+    """Return an encoded passage whose text is cut to the budget."""
     fields = snapshot.contents.passage(row, budget)._asdict()
     passage = MatchedPassage(ordinal=snapshot.text_ordinal.item(row), score=score, **fields)
     return MatchedContext(passages=[passage]).SerializeToString()
@@ -311,7 +311,10 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
 
 
 def copies_of(snapshot: Snapshot, hit: TextHit) -> dict[str, Any]:
-    """Return the fields of a RetrievedItem on the other files with its text; {} without one."""
+    """Return the fields of a RetrievedItem that name other files with the same text.
+
+    They are {} if there is no such file.
+    """
     if not hit.copies:
         return {}
     named = [snapshot.file_uri(file) for file in hit.copies[:_NAMED]]
@@ -319,12 +322,12 @@ def copies_of(snapshot: Snapshot, hit: TextHit) -> dict[str, Any]:
 
 
 def _file(snapshot: Snapshot, row: int) -> int:
-    """Return the node of a text's file."""
+    """Return the node number of the file that a text is in; see `encode_file` of the kernels."""
     return encode_file(snapshot.tree.texts.file.item(row))
 
 
 def _varint(number: int) -> bytes:
-    """Return a number as a varint: seven bits a byte, the lowest first."""
+    """Encode a number as a varint: seven bits a byte, the lowest first."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

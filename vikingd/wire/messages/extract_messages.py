@@ -20,10 +20,10 @@ _SHOWN = 500  # characters of a refused text
 
 
 def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQuery:
-    """Return the query.
+    """Convert an Extract request.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
     """
     session = session_of(request.session)
     if request.first > len(session.messages):

@@ -1,4 +1,4 @@
-"""The reply to a find: hits become encoded results, as far as these fit."""
+"""The reply to a find: hits become encoded results, as many as fit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def size_of_trace(trace: FindTrace) -> int:
 
 
 def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
-    """Return the trace of an answer as a message."""
+    """Convert the trace of an answer to a message."""
     values = fields_of(trace)
     values["means"] = map(fields_of, trace.means)
     values["directories"] = [
@@ -99,7 +99,7 @@ def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
 
 
 def rerank(done: Rerank) -> retrieval_pb2.Rerank:
-    """Return the work of the reranker as a message."""
+    """Convert the outcome of the reranker to a message."""
     message = retrieval_pb2.Rerank(
         status=done.status,  # type: ignore[arg-type]  # same numbers
         reason=done.reason,

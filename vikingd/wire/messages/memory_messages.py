@@ -1,4 +1,4 @@
-"""The messages of Memories, to and from the domain."""
+"""The requests and replies of Memories, to and from the domain."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _HALVES = WeightedSum(0.5, 0.5)
 def recall_query(
     request: memories_pb2.RecallRequest, dimension: int | None, defaults: Defaults, caller: Caller
 ) -> tuple[RecallQuery, decode.Vector | None]:
-    """Return the query, and the unit float32 vector of the request, if it has one.
+    """Convert a Recall request; return the query, and its vector of unit length or None.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
     """
     text = decode.query_text(request.query)
     if not text:
@@ -116,10 +116,10 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
 def remembering(
     request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, caller: Caller
 ) -> Remembering:
-    """Return the text to remember with its file; read the store if several files are possible.
+    """Return the text to remember and its file; the store is read if several files are possible.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
         PermissionDenied: the caller may not write the file.
     """
     text = entries.check_text(request.text)
@@ -164,7 +164,7 @@ def remember_response(outcome: Outcome, revision: int) -> memories_pb2.RememberR
 def reinforcement(
     request: memories_pb2.ReinforceRequest,
 ) -> tuple[list[int], int, tuple[int, ...]]:
-    """Return (ids, amount, ids of used memories)."""
+    """Return (ids of memories to reinforce, amount, ids of memories that were used)."""
     if not request.used:
         decode.check_any(request.ids, "ids")
     if request.by > MAX_BY:
@@ -186,12 +186,12 @@ def once(
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
-    """Return the identity of a request with a request id, so that a repetition changes nothing.
+    """Return the identity of a request with a request id; repetitions of it change nothing.
 
     Args:
         request: the request; without a request id the result is None.
-        reply: makes the reply that is stored for repetitions; None if nothing was done.
-        caller: the caller; ids of different callers are different.
+        reply: makes the reply that is stored for repetitions; None if nothing was changed.
+        caller: the caller. Callers do not share request ids.
     """
     if not request.request_id:
         return None
@@ -211,7 +211,7 @@ def once(
 
 
 def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQuery:
-    """Return the query of what to forget: ids or criteria."""
+    """Return the memories to forget as a query: by ids or by criteria."""
     below = request.below_salience if request.HasField("below_salience") else None
     if below is not None and not 0 < below <= 1:
         raise InvalidField("below_salience", f"is {below}, not in (0, 1]")
@@ -231,7 +231,7 @@ def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQ
 
 
 def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_pb2.ForgetResponse:
-    """Return the reply, with as many memories as it has room for, the forgotten ones first."""
+    """Return the reply; it lists as many memories as fit, the forgotten ones first."""
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in choice.memories:
         cancellation.check()
@@ -251,7 +251,7 @@ def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_
 
 
 def salience_of(defaults: Defaults) -> Salience:
-    """Return the weights of the configuration."""
+    """Return the configured weights of the salience."""
     return Salience(
         defaults.semantic,
         defaults.reinforcement,
@@ -262,7 +262,7 @@ def salience_of(defaults: Defaults) -> Salience:
 
 
 def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
-    """Return the scope of a caller; by default the memories of no project."""
+    """Return the memories that a call may use; by default those that belong to no project."""
     if "/" in scope.project:
         raise InvalidField("scope.project", f"{scope.project!r} is no name: it has a slash")
     if scope.project:
@@ -272,7 +272,11 @@ def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
 
 
 def one_scope(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
-    """Return the scope of new memories: no project or one project."""
+    """Return where new memories belong: to no project, or to one project.
+
+    Raises:
+        InvalidField: the scope of the request has both.
+    """
     found = scope_of(scope, caller)
     if found.project and found.with_global:
         raise InvalidField("scope", "must be one: global or a project")
@@ -280,7 +284,7 @@ def one_scope(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
 
 
 def now_of(request: memories_pb2.RecallRequest | memories_pb2.ForgetRequest) -> int:
-    """Return the time of the request in microseconds, or that of the clock."""
+    """Return the `now` of a request in microseconds; by default the time of the clock."""
     micros = decode.given(request, "now", decode.microseconds)
     if micros is None:
         return time.time_ns() // 1000
@@ -290,7 +294,7 @@ def now_of(request: memories_pb2.RecallRequest | memories_pb2.ForgetRequest) -> 
 
 
 def time_zone(name: str) -> str:
-    """Return a zone of the IANA database; "" is UTC."""
+    """Return the name of an IANA time zone if it is known; "" becomes "UTC"."""
     try:
         return ZoneInfo(name or "UTC").key
     except (KeyError, ValueError, OSError):
@@ -306,7 +310,7 @@ def file_of(
     *,
     of_agent: bool = False,
 ) -> str:
-    """Return the file of a kind of memories, see `memory_file_paths.file_for`."""
+    """Return the URI of the file for a kind of memories, see `memory_file_paths.file_for`."""
     snapshot = engine.snapshot
     return memory_file_paths.file_for(
         kind,
@@ -319,7 +323,7 @@ def file_of(
 
 
 def memory_message(memory: Memory) -> memories_pb2.Memory:
-    """Return a memory of a reply."""
+    """Convert a memory to a message."""
     entry = memory.entry
     message = memories_pb2.Memory(
         id=entry.id,
@@ -372,14 +376,14 @@ def _paths(request: memories_pb2.RecallRequest) -> tuple[RecallPath, ...]:
 
 
 def _fusion(request: memories_pb2.RecallRequest) -> Rrf | WeightedSum | None:
-    """Return the fusion of a request; None by default: the scores of a find."""
+    """Return the fusion that a request asks for; None for the scores of a find."""
     if request.WhichOneof("fusion") is not None:
         return fusion_of(request)
     return _HALVES if request.paths else None
 
 
 def _profile(request: memories_pb2.RecallRequest, defaults: Defaults) -> str:
-    """Return the name of the weights of a request; "" for weights of its own."""
+    """Return the name of the profile of weights; "" if the request has weights of its own."""
     if request.HasField("weights"):
         return ""
     default = "salience" if request.paths else defaults.default_profile

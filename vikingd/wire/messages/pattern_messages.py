@@ -1,4 +1,4 @@
-"""The messages of Glob and Grep."""
+"""The requests and replies of Glob and Grep, to and from the domain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POSITION = re.compile(r"([023]):(0|[1-9]\d{0,9}):(viking://.*)", re.DOTALL)
 
 
 def glob_query(request: contexts_pb2.GlobRequest) -> GlobQuery:
-    """Return the query of a request."""
+    """Convert a Glob request."""
     _check_given(request.pattern, "pattern")
     target = decode.target_uri(request.target_uri, "target_uri")
     limit, after = decode.page(request.page_size, request.page_token, target)
@@ -27,7 +27,7 @@ def glob_query(request: contexts_pb2.GlobRequest) -> GlobQuery:
 
 
 def glob_response(page: GlobPage) -> contexts_pb2.GlobResponse:
-    """Return a page as a message."""
+    """Convert a page of a Glob to a message."""
     return contexts_pb2.GlobResponse(
         entries=[contexts_pb2.GlobEntry(**fields_of(entry)) for entry in page.entries],
         next_page_token=_token(f"f:{page.last}") if page.last else "",
@@ -35,7 +35,7 @@ def glob_response(page: GlobPage) -> contexts_pb2.GlobResponse:
 
 
 def grep_query(request: contexts_pb2.GrepRequest) -> GrepQuery:
-    """Return the query of a request."""
+    """Convert a Grep request."""
     _check_given(request.pattern, "pattern")
     target = decode.target_uri(request.target_uri, "target_uri")
     decode.check_most(request.page_size, decode.MAX_PAGE, "page_size")
@@ -53,7 +53,7 @@ def grep_query(request: contexts_pb2.GrepRequest) -> GrepQuery:
 
 
 def grep_response(page: GrepPage) -> contexts_pb2.GrepResponse:
-    """Return a page as a message."""
+    """Convert a page of a Grep to a message."""
     last = page.last
     return contexts_pb2.GrepResponse(
         matches=[contexts_pb2.GrepMatch(**fields_of(match)) for match in page.matches],

@@ -1,4 +1,4 @@
-"""Reads the drafts of a Put one by one. A faulty context affects no other URI."""
+"""The contexts of a Put request, read one by one, so that a wrong one affects no other."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as o
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:
-    """Estimate the work of a batch: contents, metadata and passages.
+    """Estimate the work to prepare a Put, in characters of a text with few lines.
 
-    In characters of a text in few lines: one of many short lines takes a parser far longer.
+    A text of many short lines counts for more, because a parser takes far longer for it.
     """
     return sum(
         _text_size(context.content) + context.metadata.ByteSize() + len(context.passages)
@@ -39,20 +39,23 @@ def _text_size(text: str) -> int:
 
 
 def check_vectors_given(contexts: Sequence[object]) -> None:
-    """Refuse to wait for vectors when there is no embedder."""
+    """Raise InvalidField if a text has no vector, for a Put that waits for vectors.
+
+    Called only when there is no embedder to make them.
+    """
     whole = [context for context in contexts if isinstance(context, Prepared)]
     if any(text.text and not text.vector for context in whole for text in context.texts):
         raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
 
 
 class PutReader:
-    """The drafts of a batch, each read and checked when its turn comes.
+    """Reads the drafts of a batch; each is checked when `draft` is called for it.
 
     Args:
         request: the batch.
-        dimension: numbers in a vector of the store; None: as in the first vector of the batch. With
-            `partial_success` it is that of the first vector of each context, because a refused
-            context must not decide for the others.
+        dimension: the dimension of the store's vectors; None: that of the first vector in the
+            batch. With `partial_success` it is that of each context's first vector, because a
+            refused context must not decide for others.
 
     Raises:
         InvalidField: the batch is empty.
@@ -66,10 +69,10 @@ class PutReader:
         self._seen: dict[str, int] = {}
 
     def draft(self, i: int) -> Draft:
-        """Return the checked draft of a context.
+        """Return the checked draft of context number `i`.
 
         Raises:
-            InvalidField: naming the field of the context.
+            InvalidField: a field of the context is invalid; the error names it.
         """
         if self._is_partial:
             self._dimension = self._of_store
@@ -84,7 +87,10 @@ class PutReader:
         return draft
 
     def _unit(self, raw: bytes, field: str) -> bytes:
-        """Return a vector at unit length; the first one sets the dimension for the others."""
+        """Return a vector scaled to unit length, as bytes.
+
+        The first vector sets the dimension of the others, if the store has none yet.
+        """
         if not raw:
             return b""
         vector = unit_vector(raw, self._dimension, field)
@@ -122,7 +128,7 @@ def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], byte
 
 
 def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
-    """Return the given state of a memory; the store assigns its id."""
+    """Convert the state of a memory that a writer sets; the store will assign its id."""
     for name in ("reinforcement", "access_count"):
         if (value := getattr(state, name)) > MAX_COUNTER:
             raise InvalidField(f"{field}.{name}", f"is {value:,}, at most {MAX_COUNTER:,}")

@@ -1,4 +1,4 @@
-"""The reply to a retrieval: hits become items, as far as these fit."""
+"""The reply to a retrieval: hits become items, as many as fit."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def retrieve_reply(
         found: the hits of the retrieval.
         embed: the time that the embedding of the query took, for the timings of the reply.
         results: encodes items without metadata.
-        most_bytes: the approximate limit of the bytes of the items. Texts come first; metadata
-            take the bytes that are left.
-        metadata_of: reads the metadata of contexts; None: the request does not ask for them.
+        most_bytes: the approximate limit of the bytes of the items. Texts come first; metadata take
+            the bytes that are left.
+        metadata_of: reads the metadata of contexts; None if the request does not ask for them.
     """
     started, budget, include = perf_counter(), ReplyBudget(most_bytes), found.query.include
     reply = retrieval_pb2.RetrieveResponse(confidence=confidence(found.confidence))
@@ -101,7 +101,7 @@ def retrieve_reply(
 def _add_items(
     reply: retrieval_pb2.RetrieveResponse, found: RetrieveHits, budget: ReplyBudget
 ) -> None:
-    """Add the items that fit, then fill in their texts as far as these fit."""
+    """Add as many items as fit, then as much of their texts as fits."""
     snapshot, include = found.snapshot, found.query.include
     for i, hit in enumerate(found.hits):
         cancellation.check()
@@ -156,7 +156,7 @@ def _add_listed(
 def _add_metadata(
     reply: retrieval_pb2.RetrieveResponse, metadata_of: ReadMetadata, budget: ReplyBudget
 ) -> None:
-    """Add the metadata of items, first to last, as long as there is room."""
+    """Add metadata to the items in their order, until the budget is used up."""
     for start in range(0, len(reply.items), _AT_ONCE):
         items = reply.items[start : start + _AT_ONCE]
         found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if budget.left else {}

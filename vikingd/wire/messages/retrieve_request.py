@@ -1,4 +1,4 @@
-"""The request of Retrieve, to the domain."""
+"""The conversion of Retrieve requests to the domain."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _TEXT = frozenset((Include.TEXT,))
 def query_of(
     request: retrieval_pb2.RetrieveRequest, dimension: int | None, defaults: Defaults
 ) -> RetrieveQuery:
-    """Return the query, with the unit vector of the request, if it has one.
+    """Convert a Retrieve request; the vector of the request, if any, is scaled to unit length.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
     """
     mode = decode.member(request.mode, Mode.HYBRID, "mode", "a mode")
     where = decode.json_object(request.where, "where") if request.HasField("where") else None
@@ -85,7 +85,7 @@ def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> fl
 def fusion_of(
     request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
 ) -> Rrf | WeightedSum:
-    """Return the fusion of both sides; by rank by default."""
+    """Return how a request combines vectors and words; by default by rank."""
     if request.HasField("weighted"):
         weighted = request.weighted
         return WeightedSum(*_weights(weighted.vector_weight, weighted.keyword_weight, "weighted"))
@@ -96,7 +96,11 @@ def fusion_of(
 
 
 def _weights(vector: float, keyword: float, field: str) -> tuple[float, float]:
-    """Return the weights of a fusion; one of them must be above 0."""
+    """Return the two weights of a fusion.
+
+    Raises:
+        InvalidField: a weight is not in [0, MAX_BOOST], or both are 0.
+    """
     for side, weight in (("vector", vector), ("keyword", keyword)):
         if not 0 <= weight <= MAX_BOOST:  # so NaN is refused too
             raise InvalidField(f"{field}.{side}_weight", f"is {weight}, not in [0, {MAX_BOOST:g}]")

@@ -21,10 +21,10 @@ _ROLES = ("user", "assistant", "system", "tool")
 
 
 def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
-    """Return the query with its session.
+    """Convert a Search request with its session.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
     """
     if not request.query.strip():
         raise InvalidField("query", "is empty")
@@ -52,9 +52,9 @@ class SearchReply(NamedTuple):
 def search_reply(
     found: SearchHits, limit: int, results: EncodedResults, most_bytes: int
 ) -> SearchReply:
-    """Return the reply with at most `limit` results, of about `most_bytes`.
+    """Return a reply of at most `limit` results and about `most_bytes`.
 
-    The traces come first, and the names of the hits of all queries have a quarter of the rest.
+    The traces take bytes first. A quarter of the rest is for the list of each query's hits.
     """
     started, budget = perf_counter(), ReplyBudget(most_bytes)
     traces = [
@@ -112,7 +112,7 @@ def search_reply(
 
 
 def _hits(found: FindHits, budget: ReplyBudget) -> list[retrieval_pb2.QueryHit]:
-    """Return the hits of a query by name, as far as they fit."""
+    """Return the hits of one query as messages with URIs only, as many as fit."""
     out: list[retrieval_pb2.QueryHit] = []
     for i, hit in enumerate(found.hits):
         cancellation.check()
@@ -127,10 +127,10 @@ def _hits(found: FindHits, budget: ReplyBudget) -> list[retrieval_pb2.QueryHit]:
 
 
 def session_of(session: retrieval_pb2.SearchSession) -> SearchSession:
-    """Return the conversation of a request.
+    """Convert the conversation of a request.
 
     Raises:
-        InvalidField: naming the field as in the proto.
+        InvalidField: a field is invalid; the error names it as in the proto.
     """
     if len(session.messages) > MAX_MESSAGES:
         raise InvalidField(
