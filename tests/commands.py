@@ -9,8 +9,10 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 VIKINGD = (sys.executable, "-m", "vikingd.daemon.server")
 
@@ -26,23 +28,47 @@ def serve_only(store: Path, *options: str) -> list[str]:
     return [*VIKINGD, "serve", *where, *options]
 
 
-def on_a_terminal(arguments: list[str], columns: int, **variables: str) -> str:
-    """Run vikingctl on a terminal of this width; return all it printed. Its exit code is 0."""
+class Process(Protocol):
+    """The part of `subprocess.Popen` that a terminal needs."""
+
+    def wait(self) -> int:
+        """Wait for the end, and return the exit code."""
+        ...
+
+
+def shown(start: Callable[[int], Process], columns: int) -> tuple[int, str]:
+    """Start a process on a terminal of this width; return its exit code and all it printed.
+
+    Args:
+        start: starts it with this descriptor as its standard output and error.
+        columns: the width of the terminal.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    without = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
-    run = subprocess.Popen(
-        [sys.executable, "-m", "vikingd.ctl.main", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env=without | variables,
-    )
+    process = start(theirs)
     os.close(theirs)
     printed = b""
     with suppress(OSError):  # a read at the end of a pty fails
         while some := os.read(ours, 1 << 16):
             printed += some
     os.close(ours)
-    assert run.wait() == 0, printed
-    return printed.decode()
+    return process.wait(), printed.decode()
+
+
+def on_a_terminal(arguments: list[str], columns: int, **variables: str) -> str:
+    """Run vikingctl on a terminal of this width; return all it printed. Its exit code is 0."""
+    without = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    command = [sys.executable, "-m", "vikingd.ctl.main", *arguments]
+
+    def start(terminal: int) -> Process:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=terminal,
+            stderr=terminal,
+            env=without | variables,
+        )
+
+    code, printed = shown(start, columns)
+    assert code == 0, printed
+    return printed

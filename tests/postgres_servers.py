@@ -21,6 +21,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+import pytest
 
 from vikingd.store.postgres.postgres_database import Database
 from vikingd.store.postgres.postgres_store import PostgresStore
@@ -34,6 +35,9 @@ PROGRAMS = ("initdb", "pg_basebackup", "pg_ctl", "psql")
 
 LEFT_OUT = os.environ.get("TEST_POSTGRES") == "0"
 """True if the tests with PostgreSQL are left out; otherwise a missing package is an error."""
+
+OUT = "TEST_POSTGRES=0 leaves out the tests with PostgreSQL"
+NEEDS_POSTGRES = pytest.mark.skipif(LEFT_OUT, reason=OUT)
 
 
 def free_port() -> int:

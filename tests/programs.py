@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -56,6 +58,13 @@ def package(name: str, project: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError:
         lacking(f"{name} is not installed: pip install {project}")
+
+
+def unshared(*command: str, check: Sequence[str] = ("true",)) -> None:
+    """Skip the test, with the words of the system, where a user may not make these namespaces."""
+    done = subprocess.run([*command, *check], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no namespaces of one's own can be made here: {done.stderr.strip()}")
 
 
 def lacking(message: str) -> NoReturn:

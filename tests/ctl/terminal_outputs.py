@@ -6,21 +6,18 @@ and sizes of files are masked, since they differ from run to run.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
 import shlex
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import vikingd
+from tests.commands import shown
 from tests.daemons import Forked, nursery, serving
 from vikingd.ctl.demo import QUESTIONS
 
@@ -144,16 +141,8 @@ def printed(command: str, width: int, address: str, session: Path) -> Printed:
         process = _start(arguments, environment, subprocess.PIPE, subprocess.PIPE)
         out, err = process.communicate(timeout=60)
         return Printed(process.returncode, _masked(out), _masked(err))
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
-    process = _start(arguments, environment, theirs, theirs)
-    os.close(theirs)
-    shown = b""
-    with suppress(OSError):  # a read at the end of a pty fails
-        while some := os.read(ours, 1 << 16):
-            shown += some
-    os.close(ours)
-    return Printed(process.wait(60), _masked(shown.decode().replace("\r\n", "\n")), "")
+    code, text = shown(lambda end: _start(arguments, environment, end, end), width)
+    return Printed(code, _masked(text.replace("\r\n", "\n")), "")
 
 
 def _start(arguments: list[str], environment: Mapping[str, str], out: int, err: int) -> Forked:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-import pytest
+from tests.programs import unshared
 
 DAEMON, UNNAMED, OTHER = "10.77.16.1", "10.77.16.3", "10.77.16.2"
 """Addresses: two of the daemon's machine, and one of the other."""
@@ -27,8 +27,7 @@ class Network:
 @contextmanager
 def network() -> Iterator[Network]:
     """Make both namespaces; the test is skipped where a user may not make them."""
-    if subprocess.run([*NEW, "ip", "link"], capture_output=True, check=False).returncode:
-        pytest.skip("no network namespace of one's own can be had here")
+    unshared(*NEW, check=("ip", "link"))
     with ExitStack() as stack:
         first = stack.enter_context(_kept(*NEW))
         second = stack.enter_context(_kept(*_inside(first), "unshare", "--net"))

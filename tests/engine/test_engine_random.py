@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.engine.engine_model import EngineMachine
-from tests.postgres_servers import LEFT_OUT, Server
+from tests.postgres_servers import NEEDS_POSTGRES, Server
 
 LENGTHS = settings(
     max_examples=60,
@@ -33,7 +33,7 @@ def test_an_engine_and_its_reader(lengths: settings) -> None:
 
 @pytest.mark.deep
 @tiers
-@pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+@NEEDS_POSTGRES
 def test_two_nodes(postgres: Server, monkeypatch: pytest.MonkeyPatch, lengths: settings) -> None:
     """Two nodes over PostgreSQL."""
     monkeypatch.setattr(EngineMachine, "server", postgres)

@@ -13,11 +13,18 @@ from typing import Any
 
 from playwright.sync_api import Browser as Browser
 from playwright.sync_api import Page as Page
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Route as Route
+from playwright.sync_api import expect, sync_playwright
 
 from tests.metrics_helpers import running
+from tests.patience import SECONDS
 from tests.programs import needed
 from vikingd.client import Client
+
+PATIENCE = SECONDS * 1000
+"""The limit of a wait for a state of the page, in milliseconds."""
+
+expect.set_options(timeout=PATIENCE)
 
 SHOTS = os.environ.get("TEST_SHOTS", "")
 """The directory for the screenshots of a run; "" keeps none."""
@@ -96,7 +103,7 @@ def page(
     context = browser.new_context(
         viewport={"width": width, "height": height}, locale=language, color_scheme=theme
     )
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     tab, seen = context.new_page(), Seen()
 
     def tell(text: str) -> None:
@@ -121,3 +128,21 @@ def page(
         assert all(url.startswith((at.url, "data:")) for url in seen.requests)
     finally:
         context.close()
+
+
+def held(tab: Page, rpc: str) -> list[Route]:
+    """Hold the calls of an RPC; each waits in the list until it is continued."""
+    found: list[Route] = []
+
+    def hold(route: Route) -> None:
+        found.append(route)
+
+    tab.route(f"**/v1/{rpc}", hold)
+    return found
+
+
+def go_on(tab: Page, waiting: list[Route]) -> None:
+    """Let the call that waits go on."""
+    while not waiting:
+        tab.wait_for_timeout(20)
+    waiting.pop().continue_()

@@ -56,7 +56,7 @@ def test_a_call_is_found_tried_and_copied_by_the_keyboard_alone(
         names = tab.locator("nav li:visible").all_inner_texts()
         assert [name.split()[-1] for name in names] == ["/find", "/batch_find"]
         tab.keyboard.press("Enter")
-        assert tab.url.endswith("#find")
+        tab.wait_for_url("**#find")
         tab.locator("nav a[aria-current]", has_text="/find").wait_for()
         assert tab.locator("nav li:visible").count() > 30
         button = tab.locator("#find").get_by_role("button", name="Try", exact=True)

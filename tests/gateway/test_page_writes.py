@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.gateway.page_helpers import Site, page, site
+from tests.gateway.page_helpers import Site, go_on, held, page, site
 from tests.gateway.test_page_first_run import DROP
 from vikingd.client import Draft
 
@@ -27,27 +27,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
-def go_on(tab: Page, waiting: list[Route]) -> None:
-    """Let the call that waits go on."""
-    while not waiting:
-        tab.wait_for_timeout(20)
-    waiting.pop().continue_()
-
-
 def row(tab: Page, text: str) -> Locator:
     """Return the row of a memory."""
     return tab.locator(".memory").filter(has_text=text).first
-
-
-def held(tab: Page, rpc: str) -> list[Route]:
-    """Hold the calls of an RPC; each waits in the list until it is continued."""
-    found: list[Route] = []
-
-    def hold(route: Route) -> None:
-        found.append(route)
-
-    tab.route(f"**/v1/{rpc}", hold)
-    return found
 
 
 def test_nothing_is_typed_during_a_save(browser: Browser, served: Site) -> None:

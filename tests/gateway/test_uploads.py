@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,17 @@ def upload(gateway: Gateway, path: str, body: bytes, **headers: str) -> httpx.Re
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     reply: httpx.Response = gateway.http.put(f"/v1/files/{path}", content=body, headers=named)
     return reply
+
+
+def head(gateway: Gateway, name: str, length: int, *lines: str) -> str:
+    """Return the head of an upload to viking://resources/up."""
+    first = f"PUT /v1/files/resources/up/{name} HTTP/1.1"
+    return "\n".join((first, f"host: {gateway.host}", f"content-length: {length}", *lines))
+
+
+def begin(connection: socket.socket, head: str, body: bytes) -> None:
+    """Send the head of an upload and what has come of its body."""
+    connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
 
 
 def scratches(directory: Path) -> list[Path]:
@@ -153,8 +165,7 @@ def test_a_file_above_the_limit_is_refused_before_it_is_sent(
 ) -> None:
     """The length in the head is enough."""
     gateway, _ = own
-    head = f"PUT /v1/files/resources/up/tea.md HTTP/1.1\nhost: {gateway.host}\n"
-    status, body = gateway.raw(f"{head}content-length: {MOST_BYTES + 1}")
+    status, body = gateway.raw(head(gateway, "tea.md", MOST_BYTES + 1))
     assert (status, b"BODY_TOO_LARGE" in body, b"vikingctl import" in body) == (413, True, True)
     assert list(client.list()) == []
 
@@ -164,9 +175,8 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 ) -> None:
     """The file is one that nobody else can read while it arrives, and is gone with the client."""
     gateway, directory = own
-    head = f"PUT /v1/files/resources/up/tea.md HTTP/1.1\nhost: {gateway.host}\ncontent-length: 99"
     with gateway.connect() as connection:
-        connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n# Tea")
+        begin(connection, head(gateway, "tea.md", 99), b"# Tea")
         eventually(lambda: _kept(directory))
         (made,) = scratches(directory)
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
@@ -179,10 +189,8 @@ def test_an_upload_that_is_read_ends_with_its_client(
 ) -> None:
     """The reader of a page ends long before it has read all; calls are answered meanwhile."""
     gateway, directory = own
-    head = f"PUT /v1/files/resources/up/slow.html HTTP/1.1\nhost: {gateway.host}"
     with gateway.connect() as connection:
-        text = f"{head}\ncontent-length: {len(SLOW)}".replace("\n", "\r\n")
-        connection.sendall(text.encode() + b"\r\n\r\n" + SLOW)
+        begin(connection, head(gateway, "slow.html", len(SLOW)), SLOW)
         eventually(lambda: [one.stat().st_size for one in _kept(directory)] == [len(SLOW)])
         assert gateway.get("/v1/formats").status_code == 200
     eventually(lambda: scratches(directory) == [])
@@ -227,9 +235,8 @@ def test_an_upload_has_the_rights_of_its_key(guarded: Keys) -> None:
             reply = upload(gateway, "resources/up/tea.md", body, **none)
             assert (reply.status_code, reason(reply)) == (401, "UNAUTHENTICATED")
     # A large body is not even read.
-    head = f"PUT /v1/files/resources/up/tea.md HTTP/1.1\nhost: {gateway.host}\n"
-    head += "content-length: 1000000\nauthorization: Bearer vk_none"
-    assert gateway.raw(head)[0] == 401
+    wrong = head(gateway, "tea.md", 1_000_000, "authorization: Bearer vk_none")
+    assert gateway.raw(wrong)[0] == 401
     operator = {"authorization": f"Bearer {guarded.operator}"}
     for path, key in (("up", guarded.reader), ("other", guarded.writer)):
         reply = upload(gateway, f"resources/{path}/tea.md", b"# Tea", authorization=f"Bearer {key}")

@@ -157,7 +157,7 @@ def test_an_agent_remembers(
     """What an agent is told in one session is in the first request of its next one."""
     program, *arguments = COMMANDS[agent]
     if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
+        pytest.skip(f"{program}, the program of the agent itself, is not installed")
     machine = Machine(tmp_path, address)
     checkout = machine.checkout("lantern")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -34,7 +34,7 @@ def checkout(top: Path, *options: str) -> None:
     make(top, Case("", UNTRACKED, {}, "", git=None))
 
 
-@pytest.mark.skipif(not HAS_GIT, reason="git is not installed")
+@pytest.mark.skipif(not HAS_GIT, reason="git is not installed: apt-get install git")
 @pytest.mark.parametrize(
     ("options", "settings"),
     [
@@ -68,7 +68,7 @@ def test_hidden_directories_that_git_tracks_are_taken(
     assert outs == {f"{top}/{name}": "hidden" for name in names}
 
 
-@pytest.mark.skipif(not HAS_GIT, reason="git is not installed")
+@pytest.mark.skipif(not HAS_GIT, reason="git is not installed: apt-get install git")
 def test_checkouts_within_a_directory_have_indexes_of_their_own(tmp_path: Path) -> None:
     """A worktree, and a checkout below one that does not track the same."""
     main, below, other = tmp_path / "main", tmp_path / "main/sub/other", tmp_path / "worktree"

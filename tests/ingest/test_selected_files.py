@@ -228,7 +228,7 @@ def listed(top: Path) -> set[str]:
     return {name for name in names if name and not any(p.startswith(".") for p in name.split("/"))}
 
 
-@pytest.mark.skipif(not HAS_GIT, reason="git is not installed")
+@pytest.mark.skipif(not HAS_GIT, reason="git is not installed: apt-get install git")
 def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     """In a real checkout secrets and builds stay out, and a global excludes file counts."""
     git("init", "-q", ".", at=tmp_path)
@@ -281,7 +281,7 @@ def test_the_global_excludes_file_counts_in_a_checkout(
     assert taken(top, Selection()) == names
 
 
-@pytest.mark.skipif(not HAS_GIT, reason="git is not installed")
+@pytest.mark.skipif(not HAS_GIT, reason="git is not installed: apt-get install git")
 @pytest.mark.parametrize("seed", range(8))
 def test_random_rules_choose_the_files_of_git(seed: int, tmp_path: Path) -> None:
     """Random patterns in nested ignore files leave out what git itself leaves out."""
@@ -309,7 +309,7 @@ def test_random_rules_choose_the_files_of_git(seed: int, tmp_path: Path) -> None
     assert taken(tmp_path, Selection()) == listed(tmp_path)
 
 
-@pytest.mark.skipif(not HAS_GIT, reason="git is not installed")
+@pytest.mark.skipif(not HAS_GIT, reason="git is not installed: apt-get install git")
 def test_a_worktree_has_the_excludes_of_its_checkout(tmp_path: Path) -> None:
     """`.git` may be a file that leads to the directory with `info/exclude`."""
     main, other = tmp_path / "main", tmp_path / "other"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.rounds import KINDS, Outcome, run
-from tests.postgres_servers import LEFT_OUT
+from tests.postgres_servers import NEEDS_POSTGRES
 
 pytestmark = [
-    pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0"),
+    NEEDS_POSTGRES,
     pytest.mark.timeout(600),
 ]
 

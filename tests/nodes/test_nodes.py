@@ -15,7 +15,7 @@ import pytest
 
 from tests.cluster.proxy import Proxies, State
 from tests.patience import eventually
-from tests.postgres_servers import LEFT_OUT, Server, room, shared_store
+from tests.postgres_servers import NEEDS_POSTGRES, Server, room, shared_store
 from tests.store.store_helpers import DOCS, ONE, directory, file, put
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import StoreAway, StoreMismatch, VikingError
@@ -27,7 +27,7 @@ from vikingd.store.postgres.postgres_faults import without_password
 from vikingd.store.postgres.postgres_store import PostgresStore
 from vikingd.wire.sessions import SessionCall
 
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+pytestmark = NEEDS_POSTGRES
 
 SECONDS = 60.0
 TOP = "viking://resources"

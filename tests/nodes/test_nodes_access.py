@@ -16,7 +16,7 @@ import pytest
 from tests.daemons import serving
 from tests.mcp.mcp_helpers import TEA
 from tests.patience import eventually
-from tests.postgres_servers import LEFT_OUT, Server
+from tests.postgres_servers import NEEDS_POSTGRES, Server
 from vikingd.access.keys import KeyStore
 from vikingd.access.records import NewKey
 from vikingd.access.shared_keys import SharedKeys
@@ -30,7 +30,7 @@ from vikingd.store.postgres.postgres_key_tables import AccessTables
 from vikingd.store.postgres.postgres_store import PostgresStore
 from vikingd.store.postgres.postgres_tenants import SharedTenants
 
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+pytestmark = NEEDS_POSTGRES
 
 OPERATOR = NewKey(is_operator=True)
 READER = NewKey(tenant="acme", grants=(Grant(Right.READ, "viking://"),))

@@ -9,13 +9,13 @@ from contextlib import closing, contextmanager
 import pytest
 
 from tests.patience import eventually
-from tests.postgres_servers import LEFT_OUT, Server, shared_store
+from tests.postgres_servers import NEEDS_POSTGRES, Server, shared_store
 from tests.store.write_helpers import NOTES, put
 from vikingd.domain.contexts import Draft
 from vikingd.domain.store_changes import Once
 from vikingd.store.postgres.postgres_database import Database
 
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+pytestmark = NEEDS_POSTGRES
 
 DAY = 86_400.0
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.engine.describing_helpers import NOTES, WORDLESS, Asked, data_of, get, prose, put
 from tests.patience import eventually
-from tests.postgres_servers import LEFT_OUT, Server
+from tests.postgres_servers import NEEDS_POSTGRES, Server
 from vikingd.engine import Engine, EngineSettings, Shared, description_queue, description_worker
 from vikingd.store.postgres import postgres_store
 
-pytestmark = [pytest.mark.deep, pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")]
+pytestmark = [pytest.mark.deep, NEEDS_POSTGRES]
 
 
 @contextmanager

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.postgres_servers import LEFT_OUT, PROGRAMS, command, room
-from tests.programs import needed
+from tests.postgres_servers import NEEDS_POSTGRES, PROGRAMS, command, room
+from tests.programs import needed, unshared
 from tests.project.test_documents import BLOCK, ROOT
 from tests.project.test_guide import printed_by, program, vikingd_programs
 
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+pytestmark = NEEDS_POSTGRES
 
 SECTIONS = ("A cluster in ten commands", "A load balancer")
 # PostgreSQL refuses root, and another user must not be root in a namespace of its own either.
@@ -52,8 +51,7 @@ def work() -> Iterator[Path]:
 def test_the_commands_of_the_guide_do_what_it_says(work: Path, tmp_path: Path) -> None:
     """A cluster starts, loses a node and a database, goes on, and answers behind a balancer."""
     own = (*NEW[:1], *(() if os.geteuid() == 0 else OF_USER), *NEW[1:])
-    if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no namespaces of one's own can be had here")
+    unshared(*own)
     programs = tmp_path / "programs"
     vikingd_programs(programs)
     for name in PROGRAMS:

@@ -24,7 +24,7 @@ from tests.gateway import test_gateway_guide
 from tests.hooks import test_agents_guides
 from tests.mcp import test_mcp_guide
 from tests.nodes import test_nodes_guide
-from tests.postgres_servers import LEFT_OUT
+from tests.postgres_servers import LEFT_OUT, OUT
 from tests.programs import needed, package
 from tests.project import test_guide, test_readme
 from tests.project.guide_commands import (
@@ -220,7 +220,7 @@ class Values:
     def postgres(self) -> str:
         """Return the URL of a new database."""
         if LEFT_OUT:
-            pytest.skip("TEST_POSTGRES=0")
+            pytest.skip(OUT)
         return str(self._request.getfixturevalue("postgres").new_database())
 
     def rows(self) -> Path:

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from tests.conftest import Ctl
-from tests.postgres_servers import LEFT_OUT, Server, shared_store
+from tests.postgres_servers import NEEDS_POSTGRES, Server, shared_store
 from tests.store.store_helpers import ONE, TWO, directory, file, opened, put
 from tests.tiers import seeds
 from vikingd.domain.description import Description
@@ -25,7 +25,7 @@ from vikingd.store.store_copy import copy, differences
 from vikingd.store.store_places import opened_source, opened_target
 from vikingd.store.store_writes import WritableStore
 
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+pytestmark = NEEDS_POSTGRES
 
 MEMORIES = "viking://user/memories"
 

@@ -8,14 +8,14 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.postgres_servers import LEFT_OUT, Server, shared_store
+from tests.postgres_servers import NEEDS_POSTGRES, Server, shared_store
 from tests.store.store_helpers import DOCS, file
 from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.store.postgres.postgres_connection import connect
 from vikingd.store.postgres.postgres_database import Database
 from vikingd.store.postgres.postgres_schema import MIGRATIONS
 
-pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+pytestmark = NEEDS_POSTGRES
 
 SECONDS = 60.0
 UMLAUT = "Zürich, 你好, 🜚"

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.postgres_servers import LEFT_OUT, Server, shared_store
+from tests.postgres_servers import NEEDS_POSTGRES, Server, shared_store
 from tests.store.store_helpers import DOCS, GUIDE, ONE, WITHOUT_CHECKSUMS, file, opened, put
 from vikingd.access.records import SEALED, check_seal
 from vikingd.domain.backup_file import Label
@@ -110,7 +110,7 @@ def test_a_backup_with_a_damaged_row_is_refused(tmp_path: Path, damage: str) -> 
         verify_backup(bad)
 
 
-@pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+@NEEDS_POSTGRES
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
 def test_a_database_gets_checksums(postgres: Server, damage: str | None) -> None:
     """The first node of this version computes them for the rows of all tenants, and for keys."""

@@ -11,7 +11,7 @@ import pytest
 from tests.access.random_calls import CHANCE, CLOCK, Told, Walker
 from tests.answer.parts_helpers import AREAS
 from tests.daemons import serving
-from tests.postgres_servers import LEFT_OUT, Server
+from tests.postgres_servers import NEEDS_POSTGRES, Server
 from vikingd.client.methods import Stubs
 
 SEED = int(os.environ.get("TEST_SEED", "2811"))
@@ -56,7 +56,7 @@ class Caller(Walker):
 
 
 @pytest.mark.parametrize("calls", [20, pytest.param(CALLS, marks=pytest.mark.deep)])
-@pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
+@NEEDS_POSTGRES
 def test_random_requests_are_answered_equally(postgres: Server, calls: int) -> None:
     """Replies and errors are equal, byte for byte, without the times of the daemons' clocks."""
     with (

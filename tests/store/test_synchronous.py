@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.patience import eventually
-from tests.postgres_servers import LEFT_OUT, Server, room, shared_store
+from tests.postgres_servers import NEEDS_POSTGRES, Server, room, shared_store
 from tests.store.store_helpers import DOCS, file
 from vikingd.access.records import NewKey
 from vikingd.access.shared_keys import SharedKeys
@@ -27,7 +27,7 @@ from vikingd.store.postgres.postgres_tenants import SharedTenants
 
 pytestmark = [
     pytest.mark.deep,
-    pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0"),
+    NEEDS_POSTGRES,
     pytest.mark.timeout(300),
 ]
 

@@ -1,5 +1,5 @@
 // The tree of URIs on the left: opened by pages, and only the rows in view are drawn.
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/vendor.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/vendor.js";
 import { call } from "./api.js";
 import { t } from "./texts.js";
 import { ancestorsOf, nameOf, ROOT } from "./uris.js";
@@ -122,7 +122,16 @@ export function Tree({ uri, changes, open, fail }) {
     if (row.isDirectory && !opened.has(row.uri)) toggle(row);
     return open(row.uri);
   };
-  const at = Math.max(0, rows.findIndex((row) => row.uri === (focus || uri)));
+  // A row that disappears, such as "Loading…", leaves its place and the focus to the row that comes there.
+  const place = useRef(0);
+  const found = rows.findIndex((row) => row.uri === (focus || uri));
+  const at = found >= 0 ? found : Math.max(0, Math.min(rows.length - 1, focus ? place.current : 0));
+  place.current = at;
+  const hadFocus = Boolean(box.current?.querySelector(":focus"));
+  const focusRow = () => box.current?.querySelector('[role="treeitem"][tabindex="0"]')?.focus();
+  useLayoutEffect(() => {
+    if (hadFocus && document.activeElement === document.body) focusRow();
+  });
   const move = (index) => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, index))];
     if (!row) return;
@@ -131,7 +140,7 @@ export function Tree({ uri, changes, open, fail }) {
     const list = box.current;
     if (top < list.scrollTop) list.scrollTop = top;
     else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
-    requestAnimationFrame(() => list.querySelector(`[data-row="${rows.indexOf(row)}"]`)?.focus());
+    requestAnimationFrame(focusRow);
   };
   const keys = {
     ArrowDown: () => move(at + 1),
@@ -164,7 +173,7 @@ export function Tree({ uri, changes, open, fail }) {
       ${rows.slice(first, last).map((row, offset) => {
         const index = first + offset;
         const isOpen = opened.has(row.uri);
-        return html`<div key=${row.uri} data-row=${index} role="treeitem" class=${`tree-row ${row.note ? "is-note" : ""} ${row.uri === uri ? "is-chosen" : ""}`}
+        return html`<div key=${row.uri} role="treeitem" class=${`tree-row ${row.note ? "is-note" : ""} ${row.uri === uri ? "is-chosen" : ""}`}
             aria-level=${row.level} aria-selected=${row.uri === uri} aria-setsize=${row.of} aria-posinset=${row.note ? undefined : row.index + 1}
             aria-expanded=${row.isDirectory ? isOpen : undefined} tabindex=${index === at ? 0 : -1}
             style=${{ top: `${index * ROW}px`, paddingLeft: `${8 + (row.level - 1) * 14}px` }} onFocus=${() => setFocus(row.uri)} onClick=${() => choose(row)}>
