@@ -72,7 +72,7 @@ def _source(page: Decoded) -> Document:
 
 
 def _is_around(tag: Tag) -> bool:
-    """Return True for navigation, forms' choices and the footer of a page."""
+    """Return True for navigation, lists of choices in forms, and the footer of a page."""
     is_footer = tag.name == "footer" and tag.parent is not None and tag.parent.name == "body"
     return is_footer or tag.name in _AROUND or tag.get("role") in _AROUND_BY_ROLE
 
