@@ -291,9 +291,9 @@ class _Scan:
             if not is_template:
                 self._missing.add(close)
             return 0
-        return self._behind(found + len(close))
+        return self._after_blanks(found + len(close))
 
-    def _behind(self, end: int) -> int:
+    def _after_blanks(self, end: int) -> int:
         """Return the position after blanks and a line end at `end`."""
         text = self._text
         while end < len(text) and text[end] in " \t":
@@ -328,7 +328,7 @@ class _Scan:
         if self._failed > _MAX_FAILED:
             return at
         if found := _IMPORT.match(self._text, at):
-            return self._behind(found.end())
+            return self._after_blanks(found.end())
         if not _EXPORT.match(self._text, at):
             self._failed += 1
             return at
@@ -367,7 +367,7 @@ class _Scan:
             elif found[0] == ">" and depth <= 0:
                 if not (tag["component"] or has_script or found.end() - at <= 3):
                     return 0
-                return self._behind(found.end())
+                return self._after_blanks(found.end())
         self._failed += 1
         return 0
 

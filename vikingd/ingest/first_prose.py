@@ -74,7 +74,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     Raises:
         TooCostly: the paragraphs before the first prose take too long to parse.
     """
-    keys = _keys(title)
+    keys = _title_keys(title)
     passed_over, introduction, leaning = list[str](), "", ""
     beside, first, found = "", list[str](), list[str]()
     looked_at, is_introduced = 0, False
@@ -83,7 +83,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
             prose = _prose_of(text) if may_be else ""
             if found:
                 if not prose:
-                    if not first and not _has(keys, " ".join(found)):
+                    if not first and not _has_title_words(keys, " ".join(found)):
                         first, found = found, []
                         continue
                     break
@@ -92,7 +92,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 looked_at += bool(prose)
                 if (
                     prose
-                    and _has(keys, prose[:_SUBJECT], _MOST)
+                    and _has_title_words(keys, prose[:_SUBJECT], _MOST)
                     and not (_is_beside(prose) or leans(prose))
                 ):
                     return prose
@@ -113,7 +113,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
             is_introduced = ends_open or (is_introduced and not may_be)
             is_enough = sum(map(approximate_tokens, found)) >= _ENOUGH
             if found and (is_enough or ends_open):
-                if _has(keys, " ".join(found)):
+                if _has_title_words(keys, " ".join(found)):
                     break
                 first, found = found, []
     except TooCostly:
@@ -125,7 +125,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     return join_lines(told) or introduction or leaning or beside or " ".join(passed_over)
 
 
-def _keys(title: str) -> list[str]:
+def _title_keys(title: str) -> list[str]:
     """Return the keys of a title: the beginnings of its longer words, and pairs of CJK characters.
 
     A text with a word of the title contains such a key.
@@ -134,7 +134,7 @@ def _keys(title: str) -> list[str]:
     return keys + [a + b for run in _CJK_RUN.findall(title) for a, b in pairwise(run)]
 
 
-def _has(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
+def _has_title_words(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
     """Return True if a text has one of the keys, and this share of them; True without keys."""
     if not keys:
         return True

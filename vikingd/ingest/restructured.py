@@ -284,13 +284,13 @@ class _Scan:
         if kind in ("code", "table"):
             if argument and kind == "table":
                 yield text
-            yield from self._code(self._behind_options(at + 1, indent), close)
+            yield from self._code(self._after_options(at + 1, indent), close)
             return close
         is_prose = kind == "container" and (not self._bodies or self._bodies[-1].is_prose)
         body = _Body(indent, -1, is_prose)
         if directive["name"] == "class" and _STYLE.fullmatch(argument):
             argument = argument if any(self._lines[at + 1 : close]) else ""  # the class of a style
-        behind = self._behind_options(at + 1, indent)
+        behind = self._after_options(at + 1, indent)
         has_body = any(self._lines[behind:close])  # else it is a name in a list of names
         if argument and has_body and kind in ("signature", "name"):
             body.level = _OBJECT + sum(1 for one in self._bodies[:_OBJECT] if one.level)
@@ -302,7 +302,7 @@ class _Scan:
             yield text
         return behind
 
-    def _behind_options(self, at: int, indent: int) -> int:
+    def _after_options(self, at: int, indent: int) -> int:
         """Return the number of the first line after the options of a directive."""
         while self._line(at) and self._indents[at] > indent and _OPTION.match(self._lines[at]):
             margin = self._indents[at]

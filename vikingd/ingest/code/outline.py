@@ -226,7 +226,7 @@ def read_signatures(content: str, name: str, limit: int) -> str:
             and not _IMPORTS.search(one.signature)
             and not (one.name in HOOKS and one.signature == f"{one.name}()")
         ),
-        key=lambda one: (_is_behind(one), len(one.path), one.name.startswith("_")),
+        key=lambda one: (_rank(one), len(one.path), one.name.startswith("_")),
     )
     bare = (one._replace(signature=_ANNOTATIONS.sub("", one.signature)) for one in ordered)
     plain = {one.signature: one for one in bare if one.signature}
@@ -240,7 +240,7 @@ def read_signatures(content: str, name: str, limit: int) -> str:
     return "; ".join(_with_comments(kept, content, name, limit))[:limit]
 
 
-def _is_behind(one: Symbol) -> int:
+def _rank(one: Symbol) -> int:
     """Return the rank of a definition: 0; 1 for a module; 2 for a constant, which comes last."""
     if one.kind == VALUE and _CONSTANT.search(one.signature):
         return 2

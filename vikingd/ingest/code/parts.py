@@ -116,7 +116,7 @@ class _Cutter:
             begin = comment if comment >= 0 else begin
             comment = -1
             self._add(path, (), done, begin)
-            done = self._behind_signs(node.end_byte, end)
+            done = self._after_closing_signs(node.end_byte, end)
             found = definition(node, self._grammar, is_top=not depth)
             if found is None:
                 self._statement(node, begin, done, path, depth)
@@ -223,7 +223,7 @@ class _Cutter:
         self._done = self.parts[-1].end
         return True
 
-    def _behind_signs(self, at: int, end: int) -> int:
+    def _after_closing_signs(self, at: int, end: int) -> int:
         """Return the position after the closing characters at `at`, such as `;` or `)`."""
         signs = _CLOSING_SIGNS.match(self._data, at, end)
         return signs.end() if signs else at
