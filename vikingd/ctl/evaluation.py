@@ -163,7 +163,7 @@ class Evaluation:
         ]
 
     def failures(self) -> list[Outcome]:
-        """Return the outcomes that fail with find: what is not found at all, then by place."""
+        """Return the outcomes in which find fails: without any right result first, then by rank."""
         failed = [one for one in self.outcomes if one.fails]
         return sorted(failed, key=lambda one: -(one.place(FIND) or K + 1) if one.answers else 0)
 

@@ -16,7 +16,7 @@ _VARIABLES = (*_FILES, "VIKINGCTL_ADDRESS", "VIKINGD_TENANT")
 
 
 def own_command() -> list[str]:
-    """Return the command of vikingctl; another program need not have the same PATH."""
+    """Return the command of vikingctl with its path, since another program's PATH may differ."""
     beside = Path(sys.executable).with_name("vikingctl")
     found = str(beside) if beside.exists() else shutil.which("vikingctl")
     return [found] if found else [sys.executable, "-m", "vikingd.ctl.main"]
