@@ -196,7 +196,7 @@ class VikingdStore(BaseStore):
         return stored if stored and not stored.is_expired() else None
 
     def _stored(self, directory: str, *, expired: bool = False) -> Iterator[_Stored]:
-        """Yield the items below a directory by URI: those that live, or the expired ones."""
+        """Yield the items below a directory by URI: the expired ones, or else all others."""
         with suppress(NotFound):
             for context in self.client.tree(directory):
                 if context.uri.endswith(_SUFFIX) and not context.is_directory:

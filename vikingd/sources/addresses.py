@@ -86,7 +86,7 @@ def address_of(given: str) -> Address | None:
 
 
 def check_below(below: str) -> None:
-    """Raise InvalidField if `below` is no usable prefix of a site, or holds a password."""
+    """Raise InvalidField for a prefix of a site that cannot be used or has a password."""
     _refuse_user(_split(below, "below"), "below")
 
 
