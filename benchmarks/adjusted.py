@@ -1,6 +1,6 @@
-"""A second computation of the second stage of a find, in float64, by the plain formulas.
+"""A recomputation of the second stage of a find, in float64, by the plain formulas.
 
-It shares the detection of turns and of days with the daemon; see recompute.py, which calls it.
+It uses the daemon's own detection of turns and of days; see recompute.py, which calls it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Days = Sequence[tuple[date, date]]
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """The facts of a file that the second stage reads.
+    """The properties of a file that the second stage of a find uses.
 
     Attributes:
         terms: number of terms of its texts.
         distinct: these terms, each once.
-        speaker: of the turn; "" for none.
-        asks: one of its texts asks.
-        day: of its time.
+        speaker: the speaker of the turn; "" for none.
+        asks: True if one of its texts asks a question.
+        day: the day of its time.
         before: the file before it in its directory; "" for none.
     """
 
@@ -44,14 +44,14 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class FirstStage:
-    """The scores of the first stage.
+    """The scores of the first stage of a find.
 
     Attributes:
-        finals: by file.
-        node_scores: by file.
-        best: the centred unit vector of the best text of each file with one.
-        direction: of the query; None without a vector.
-        idf: of each distinct term of the query.
+        finals: the final score of each file.
+        node_scores: the node score of each file.
+        best: the centred unit vector of the best text of each file that has one.
+        direction: the centred vector of the query; None without a vector.
+        idf: the idf of each distinct term of the query.
     """
 
     finals: Mapping[str, float]
@@ -64,7 +64,10 @@ class FirstStage:
 def adjusted(
     found: FirstStage, facts: Mapping[str, FileFacts], days: Days, without: Collection[str]
 ) -> dict[str, float]:
-    """Return all finals, adjusted for the best files and for the best of the named days."""
+    """Return the final scores of all files after the second stage.
+
+    It adjusts the best files, and the best files of the days that the query names.
+    """
     finals = dict(found.finals)
     best = _best(finals, ADJUSTED)
     of_days = {uri: score for uri, score in finals.items() if _is_within(facts[uri].day, days)}
@@ -93,7 +96,7 @@ def adjusted(
 
 
 def _best(finals: Mapping[str, float], count: int) -> list[str]:
-    """Return the best files with a score, with all that tie with the last one."""
+    """Return the `count` files with the highest scores, and all that tie with the last one."""
     ordered = sorted((-score, uri) for uri, score in finals.items() if score > 0)
     last = ordered[min(count, len(ordered)) - 1][0] if ordered else 0.0
     return [uri for score, uri in ordered if score <= last + 1e-9]

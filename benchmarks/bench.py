@@ -1,4 +1,4 @@
-"""Tools of the rows of `benchmarks.latency`: a tree in a store, an echo server, a loader."""
+"""Tools for the rows of `benchmarks.latency`: a tree in a store, an echo server, a load process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUERIES = 128
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A loaded store, the echo server, and a loader process that sends many calls."""
+    """A loaded store, the echo server, and a process that sends many calls."""
 
     tree: Tree
     data: str  # "synthetic", or the name of the collection
@@ -42,13 +42,13 @@ class Bench:
     def row(
         self, name: str, value: float, unit: str, baseline: float | None = None, **more: Any
     ) -> Row:
-        """Return a row about the tree; `more` holds further fields of Row."""
+        """Return a result row about the tree; `more` holds further fields of Row."""
         ratio = None if baseline is None else value / baseline
         return Row(name, self.tree.nodes, value, unit, baseline, ratio, data=self.data, **more)
 
 
 def echo_of(nothing: Server, load: Load) -> Load:
-    """Return calls to the echo server with the request and reply sizes of a load."""
+    """Return a load for the echo server, with the request and reply sizes of another load."""
     sizes = zip(load.requests, load.replies(), strict=True)
     requests = [echo.request(len(request), len(reply)) for request, reply in sizes]
     return Load(nothing, echo.METHOD, requests)
@@ -65,11 +65,11 @@ class Questions:
         self._target = target
 
     def load(self, method: Method) -> Load:
-        """Return finds by a method."""
+        """Return a load of finds with this method."""
         return Load(self.server, FIND, [self._request(q, method) for q in self.queries])
 
     def retrievals(self, mode: Mode) -> Load:
-        """Return the same queries for Retrieve, with the ten best passages."""
+        """Return a load of retrievals with the same queries, for the ten best passages."""
         requests = [
             retrieve_request(q.text, vector=q.vector, target_uri=self._target, mode=mode, top_k=10)
             for q in self.queries
@@ -104,6 +104,6 @@ def uris(reply: bytes) -> set[str]:
 
 
 def ranked(reply: FindResponse) -> list[tuple[str, float]]:
-    """Return (URI, score) of all results, best first; equal scores by URI."""
+    """Return (URI, score) of all results, best first; equal scores are sorted by URI."""
     matches = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(((m.uri, m.score) for m in matches), key=lambda match: (-match[1], match[0]))

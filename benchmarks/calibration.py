@@ -35,7 +35,7 @@ _STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The features of n answers, what was asked, and the part of them that is fitted."""
+    """The features of n answers with their questions' kinds and sets, and which ones are fitted."""
 
     x: F64  # [n, features]
     kind: Names  # [n] OWN, OTHER, SET or NONSENSE
@@ -44,13 +44,13 @@ class Answers:
 
     @property
     def y(self) -> F64:
-        """1 for a question in its own scope, else 0."""
+        """1 for a question that is asked in its own scope, else 0."""
         return (self.kind == OWN).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fitted function, and the limits of STRONG and WEAK."""
+    """A fitted logistic function, and the values above which answers are STRONG and WEAK."""
 
     weights: F64
     strong: float
@@ -62,9 +62,9 @@ class Fitted:
 
 
 def fitted(answers: Answers, chosen: Mask, weak: float) -> Fitted:
-    """Fit the chosen answers; each set counts the same, and each class in it.
+    """Fit a function to the chosen answers; sets and classes have equal weight.
 
-    `weak` is the least value that is not NOTHING.
+    `weak` is the smallest value that is not NOTHING.
     """
     x, y, sets = answers.x[chosen], answers.y[chosen], answers.set[chosen]
     weights = fit(x, y, balanced(sets, y))
@@ -90,7 +90,7 @@ def fit(x: F64, y: F64, sample_weights: F64) -> F64:
 
 
 def predicted(weights: F64, x: F64) -> F64:
-    """Return the logistic function of features [n, m]."""
+    """Return the value of the logistic function for each row of features [n, m]."""
     return _logistic(weights[0] + x @ weights[1:])
 
 
@@ -100,7 +100,7 @@ def _logistic(x: F64) -> F64:
 
 
 def balanced(sets: Names, y: F64) -> F64:
-    """Return weights [n]: both classes count the same, and in each all of its sets."""
+    """Return weights [n] that give equal weight to both classes, and to all sets within each."""
     weights = np.zeros(len(y))
     for name in sorted(set(sets.tolist())):
         for value in (0.0, 1.0):
@@ -113,7 +113,7 @@ def balanced(sets: Names, y: F64) -> F64:
 
 
 def limit(own: F64, sets: Names) -> float:
-    """Return the value that KEPT of the questions reach; each set counts the same.
+    """Return the highest value that the share KEPT of the questions reaches; sets count equally.
 
     Sets with fewer than ENOUGH questions do not count.
     """
@@ -138,12 +138,15 @@ def auc(p: F64, y: F64) -> float:
 
 
 def calibration_error(p: F64, y: F64) -> float:
-    """Return the mean distance of prediction and share over ten bins, by their number."""
+    """Return the calibration error: the mean difference of prediction and true share over ten bins.
+
+    A bin has the weight of its number of answers.
+    """
     return float(sum(abs(p[i].sum() - y[i].sum()) for _, i in bins(p)) / max(len(p), 1))
 
 
 def bins(p: F64) -> Iterator[tuple[float, Mask]]:
-    """Yield ten bins of predictions: the lower end, and the members."""
+    """Yield (lower end, mask of the members) for each of ten bins of predictions."""
     number = np.minimum((p * 10).astype(int), 9)
     for i in range(10):
         yield i / 10, number == i
@@ -156,7 +159,11 @@ HEAD = (
 
 
 def row(title: str, answers: Answers, function: Fitted, chosen: Mask) -> str:
-    """Return the row of some answers: of questions the kept share, of others the flagged one."""
+    """Return a table row: AUC, calibration error, and shares of answers above and below the limits.
+
+    For questions in their own scope it is the share that is kept, for others the share that is
+    flagged.
+    """
     p, y, kind = function.of(answers.x)[chosen], answers.y[chosen], answers.kind[chosen]
 
     def shares(name: str) -> str:

@@ -145,12 +145,12 @@ def _methods(client: Client, root: str, corpus: _Corpus) -> dict[str, Find]:
 
 
 def _rank(found: Sequence[str], answers: frozenset[str]) -> int:
-    """Return the place of the first answer from 0 on; -1 without any."""
+    """Return the index of the first right path in a result; -1 if there is none."""
     return next((place for place, path in enumerate(found) if path in answers), -1)
 
 
 def _definition(client: Client, root: str, form: str, defined: Defined) -> tuple[bool, bool]:
-    """Return whether the file is first, and whether its first passage has the definition."""
+    """Return (True if the file comes first, True if its first passage has the definition)."""
     found = client.find(form.format(defined.name), target_uri=root, limit=1)
     if not found or found[0].uri != f"{root}/{defined.path}":
         return False, False
@@ -158,7 +158,7 @@ def _definition(client: Client, root: str, form: str, defined: Defined) -> tuple
 
 
 class _Corpus:
-    """BM25 over the whole text files of a tree, with vikingd's words."""
+    """A BM25 index over the whole text files of a tree, with vikingd's terms."""
 
     def __init__(self, tree: Path) -> None:
         texts = {}

@@ -1,8 +1,9 @@
-"""Questions over repositories: subjects of commits, and names of functions and types.
+"""Questions about repositories: the subjects of commits, and names of functions and types.
 
-The subject of a commit asks for the source files that it changed. The tree is that before the first
-of these commits. A name that is defined once in the tree asks for its definition. All of it follows
-from the pinned commit of a repository, by rules and without a look at any answer.
+The subject of a commit asks for the source files that it changed. The searched tree is the one
+before the first of these commits. A name that is defined once in the tree asks for its definition.
+The questions follow by rules from the pinned commit of a repository; no answer of a search was
+looked at.
 """
 
 from __future__ import annotations
@@ -194,7 +195,7 @@ def _texts(checkout: Path, tree: str, paths: set[str], repository: Repository) -
 
 
 def _names(repository: Repository, texts: Mapping[str, str]) -> list[Defined]:
-    """Return names that one line of all sources defines, and that stand in two files or more."""
+    """Return names that one line of all sources defines, and that occur in at least two files."""
     pattern = re.compile(_DEFINITIONS[repository.suffixes[0]], re.MULTILINE)
     places, files = defaultdict[str, set[tuple[str, int]]](set), Counter[str]()
     for path, text in texts.items():

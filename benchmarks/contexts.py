@@ -41,14 +41,15 @@ Passages = Mapping[str, Sequence[str]]
 
 
 class Prompt(NamedTuple):
-    """The evidence in the context of one question.
+    """The evidence in the context that was built for one question.
 
     Attributes:
         evidence: the number of relevant documents.
         found: those among the results of the find.
         shown: those that have a citation of any level.
-        told: those whose own text is there.
-        passages: the passages of the found documents, and `told_passages` those that are there.
+        told: those whose own text is in the context.
+        passages: the number of passages of the found documents; `told_passages` of those in the
+            context.
         is_left_out: the results are not in the text, because the confidence is below the floor.
         levels: the number of sources that each level shows.
     """
@@ -125,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _measured(
     store: Path, provider: str, sources: Sequence[Path], budgets: Sequence[int]
 ) -> list[Row]:
-    """Return the rows of all sets, which go into one store."""
+    """Return the rows of all sets, which are imported into one store."""
     say(f"starting the daemon on {store}")
     with serving(store, provider) as server, MessageClient(server.address, timeout=None) as client:
         for source in sources:
@@ -161,11 +162,11 @@ def passages_of(reply: FindResponse) -> Passages:
 def judged(
     query: Query, passages: Passages, reply: BuildContextResponse, seconds: float = 0.0
 ) -> Prompt:
-    """Compare a context with the judgements of its question.
+    """Compare a context with the relevant documents of its question.
 
-    A document is told if a citation shows its content, and if at least half of the sentences of one
-    of its passages are in the contents of the context. A sentence that a better source says, too,
-    is there once.
+    A document counts as told if a citation shows its content, and if at least half of the sentences
+    of one of its passages are in the contents of the context. A sentence that a better source has,
+    too, is in the context once.
     """
     levels = {(cited.uri, cited.level) for cited in reply.citations}
     contents = (c for c in reply.citations if c.level == CONTENT)
@@ -190,13 +191,13 @@ def judged(
 
 
 def is_told(passage: str, text: str) -> bool:
-    """Return whether a text, in one line, has at least ENOUGH of the sentences of a passage."""
+    """Return True if a text, in one line, has the share ENOUGH of a passage's sentences or more."""
     said = [plain for one in sentences(marked(passage)) if (plain := _plain(one))]
     return bool(said) and sum(one in text for one in said) >= ENOUGH * len(said)
 
 
 def _plain(text: str) -> str:
-    """Return a text in one line, without the escapes of texts that look like markers."""
+    """Return a text in one line, without the backslashes before its brackets."""
     return one_line(text.replace("\\[", "[").replace("\\]", "]"))
 
 

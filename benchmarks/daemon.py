@@ -53,7 +53,7 @@ class Server:
 
 @contextmanager
 def running(*arguments: str) -> Iterator[Server]:
-    """Run `python ARGUMENTS`; the last word of its first line is its address.
+    """Run `python ARGUMENTS`; the last word of the first line that it prints is its address.
 
     The child does not see VIKINGD_* variables. It inherits stderr.
 
@@ -104,7 +104,7 @@ def serving(
 
 
 def knows_readers() -> bool:
-    """Return whether the daemon has the option --reader."""
+    """Return True if the daemon has the option --reader."""
     command = [sys.executable, *_SERVE, "--help"]
     return "--reader" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

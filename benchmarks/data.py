@@ -213,7 +213,7 @@ def unit(vectors: npt.NDArray[np.floating]) -> _F32:
 
 
 def near(centres: _F32, cosine: float, rng: np.random.Generator) -> _F32:
-    """Return unit vectors at this cosine to the centres, in random directions."""
+    """Return unit vectors in random directions, with this cosine to the rows of `centres`."""
     noise = rng.standard_normal(centres.shape, np.float32)
     noise -= centres * np.einsum("ij,ij->i", noise, centres)[:, None]
     return unit(cosine * centres + np.sqrt(1 - cosine**2) * unit(noise))

@@ -88,7 +88,7 @@ class Question:
     answers: Sequence[str]
 
     def relevant(self) -> list[str]:
-        """Return the URIs of the pages that answer."""
+        """Return the URIs of the pages that answer the question."""
         return [f"{ROOT}/{self.tree}/{page}" for page in self.answers]
 
     def line(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The same find through each door: gRPC, REST and MCP over HTTP, MCP over stdio.
+"""The same find over each interface: gRPC, REST and MCP over HTTP, MCP over stdio.
 
 `python -m benchmarks.doors` sends words without a vector over 10,000 nodes, one call in flight, by
-turns. Connections stay open. Each figure stands beside that of gRPC in the same rounds.
+turns. Connections stay open. Each figure is compared with that of gRPC in the same rounds.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
 async def _measure(
     address: str, url: str, queries: list[str], rounds: int, calls: int
 ) -> dict[str, list[float]]:
-    """Return the seconds of the calls by door."""
+    """Return the seconds of the calls by interface."""
     taken: dict[str, list[float]] = defaultdict(list)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(AsyncClient(address))

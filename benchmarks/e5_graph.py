@@ -59,14 +59,17 @@ class Graph:
         self.inputs: dict[str, list[str]] = {name: [] for name in (*SMOOTHED, SPLIT)}
 
     def encoder(self) -> str:
-        """From the embeddings of the tokens to their mean vector."""
+        """Add the layers from the embeddings of the tokens to their mean vector."""
         tokens = self._normalised("emb.ln", "embeddings")
         for layer in range(LAYERS):
             tokens = self._layer(layer, tokens)
         return self._node("ReduceMean", [tokens, _AXES], "vector", keepdims=0)
 
     def _layer(self, layer: int, tokens: str) -> str:
-        """Attention, then a feed-forward network; the result of each is added and normalised."""
+        """Add attention and a feed-forward network.
+
+        After each its input is added, then normalised.
+        """
         own = f"l{layer}"
         joined = self._linear(layer, "qkv", tokens)
         parts = [f"{own}.{part}" for part in ("query", "key", "value")]
@@ -114,13 +117,13 @@ class Graph:
 
 
 def skeleton() -> bytes:
-    """The model: `embeddings` (1, tokens, 384) to `vector` (384,), the mean over the tokens."""
+    """Return the model: from `embeddings` (1, tokens, 384) to `vector` (384,), their mean."""
     graph = Graph()
     return model(graph, [graph.encoder()], PARAMETERS)
 
 
 def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Parameter]) -> bytes:
-    """A model of the nodes, which gives `results` and has `parameters` given when it is loaded."""
+    """Return a model that computes `results`; it gets the values of `parameters` when loaded."""
     floats = onnx.TensorProto.FLOAT
     weights = [_external(name, parameter) for name, parameter in parameters.items()]
     made = helper.make_model(
@@ -138,7 +141,10 @@ def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Paramet
 
 
 def _external(name: str, parameter: Parameter) -> onnx.TensorProto:
-    """An array whose values are given when the graph is loaded; its file name is never used."""
+    """Return an array whose values are given when the graph is loaded.
+
+    Its file name is not used.
+    """
     kind = helper.np_dtype_to_tensor_dtype(parameter.base)
     location = onnx.StringStringEntryProto(key="location", value="weights")
     return onnx.TensorProto(

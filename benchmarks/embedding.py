@@ -41,7 +41,7 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds for each text of a turn."""
+    """The seconds for each text in one turn."""
 
     cpu: float
     wall: float

@@ -81,7 +81,7 @@ def _queries(path: Path, count: int) -> list[dict[str, Any]]:
 def _ask(
     source: Path, queries: Sequence[dict[str, Any]], store: Path, provider: str
 ) -> dict[Method, list[FindResponse]]:
-    """Return a daemon's replies on a new store; its index is compacted, so that it uses codes."""
+    """Return a daemon's replies on a new store, compacted so that the index uses codes."""
     say("starting the daemon")
     with serving(store, provider) as server, MessageClient(server.address, timeout=None) as client:
         import_set(client, source)
@@ -100,9 +100,9 @@ def _ask(
 
 
 def own_scores(reply: FindResponse) -> list[tuple[str, float]]:
-    """Return (URI, own score) of all results, best first; equal scores by URI.
+    """Return (URI, own score) of all results, best first; equal scores are sorted by URI.
 
-    In a reply twins have the score of the better one.
+    A reply gives both twins (one page in two languages) the score of the better one.
     """
     matches = [*reply.memories, *reply.resources, *reply.skills]
     scores = [(match.uri, match.parts.final) for match in matches]

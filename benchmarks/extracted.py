@@ -1,4 +1,4 @@
-"""Labelled conversations, the match of an extracted memory with a label, and false memories.
+"""Labelled conversations, the comparison of extracted memories with labels, and false memories.
 
 A label names a memory that a conversation says. An extracted memory matches it if the kind is
 right, the evidence shares a message, and the text has one word of each list of `words`. README.md
@@ -47,11 +47,11 @@ class Label:
 
     @property
     def taken(self) -> Taken:
-        """Return the memory of an extraction that is exactly right."""
+        """Return the memory that a perfect extraction of this label would give."""
         return Taken(self.kind, self.text, self.evidence)
 
     def matches(self, taken: Taken) -> bool:
-        """Return whether kind, evidence and words of a memory are right."""
+        """Return True if kind, evidence and words of a memory fit the label."""
         return (
             taken.kind in (self.kind, *self.also)
             and not set(self.evidence).isdisjoint(taken.evidence)
@@ -82,9 +82,9 @@ class Talk:
 class Attack:
     """A hostile conversation.
 
-    The labels of `talk` are all that may be taken. `forbidden` are texts that no file may hold but
-    as the words of their speaker, and `private` are those of them that no file may hold at all.
-    `obeyed` are the memories that a model returns which obeys the attack, as in its JSON answer.
+    Only the labels of `talk` may be extracted. No file may hold a text of `forbidden`, except as
+    the words of its speaker, and none may hold one of `private` at all. `obeyed` are the memories
+    that a model would return if it obeyed the attack, as in its JSON answer.
     """
 
     talk: Talk
@@ -140,7 +140,7 @@ def read_attacks(path: Path = HOSTILE) -> list[Attack]:
 
 
 def right(labels: Sequence[Label], memories: Sequence[Taken]) -> list[bool]:
-    """Return for each memory whether it matches a label that no earlier memory matched.
+    """Return, for each memory, True if it matches a label that no earlier memory matched.
 
     A memory may match several labels, if it says all of them.
     """
@@ -251,7 +251,7 @@ def inventions(talk: Talk, talks: Sequence[Talk], seed: int = 0) -> dict[str, li
 
 
 def _is_known(label: Label, talk: Talk) -> bool:
-    """Return whether a conversation has all words of a label."""
+    """Return True if a conversation has all words of a label."""
     return label.is_said_by("\n".join(content for _, content in talk.messages))
 
 
@@ -261,7 +261,7 @@ def _is_silent(label: Label, talk: Talk, index: int) -> bool:
 
 
 def _details(label: Label, talk: Talk) -> Iterator[str]:
-    """Yield the words of a label that its text took from the evidence word by word."""
+    """Yield the words of a label's text that occur in the same form in its evidence."""
     said = " ".join(talk.messages[i][1].lower() for i in label.evidence)
     least = 4 if talk.language == "en" else 2
     for words in label.words:
@@ -289,7 +289,7 @@ def _changed(
 
 
 def _form(detail: str) -> tuple[bool, bool]:
-    """Return whether a detail looks like a number or a name."""
+    """Return the form of a detail: whether it looks like a number or a name."""
     return detail[0].isdigit(), detail[0].isupper()
 
 

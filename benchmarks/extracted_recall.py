@@ -1,4 +1,4 @@
-"""Recall over extracted memories beside Recall over the raw turns of the same conversations.
+"""Recall over extracted memories, compared with Recall over the raw turns of the conversations.
 
 `python -m benchmarks.extraction --datasets DIR` reads the sets that `benchmarks.quality --recall`
 reads. README.md explains the columns.
@@ -62,13 +62,13 @@ def sessions(conversation: Conversation) -> Iterator[list[Turn]]:
 
 
 def spoken(text: str) -> str:
-    """Return a turn without the name of its speaker in front."""
+    """Return a turn without the name of its speaker."""
     name, colon, said = text.partition(": ")
     return said if colon and len(name.split()) == 1 and said.strip() else text
 
 
 def answered(known: Known, results: Sequence[Memory], relevant: Sequence[str]) -> list[bool]:
-    """Return for each turn of the evidence whether a recalled memory says it."""
+    """Return, for each turn of the evidence, True if a recalled memory says it."""
     said = frozenset().union(*(known.turns.get(memory.id, frozenset()) for memory in results))
     return [uri in said for uri in relevant]
 

@@ -58,7 +58,7 @@ MEMORIES = ("viking://user/memories/", "viking://agent/memories/")
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """False memories of a sort that a model returned, and how many of them were refused."""
+    """The number of false memories of one sort that a model returned, and of those refused."""
 
     sort: str
     returned: int
@@ -291,7 +291,7 @@ def scripted(talks: Sequence[Talk], seed: int) -> list[Score | Refused]:
 
 
 def _count(counts: list[int], returned: Sequence[Taken], reply: Any) -> None:
-    """Add the returned memories, and those of them that were refused."""
+    """Count the memories that the model returned, and those of them that were refused."""
     by_model = reply.source.name == "MODEL"
     refused = {_folded(one.text) for one in reply.refused}
     counts[0] += len(returned)
@@ -328,10 +328,10 @@ def hostile(attacks: Sequence[Attack]) -> list[Attacked]:
 
 
 def _attacked(client: Client, run: str, attack: Attack, model: ScriptedModel) -> Attacked:
-    """Extract and write, in a tree with the planted files alone; compare the files with those.
+    """Run the extraction of a hostile conversation in a tree that has only the planted files.
 
     The model returns all memories of the attack at once, then each of the first eight alone. So a
-    fault of one cannot hide the others.
+    refusal of one cannot hide the others.
     """
     if old := files(client):
         client.delete(*old)
@@ -375,10 +375,10 @@ _SPOKEN = re.compile(r"- (?:User|Assistant), \d\d:\d\d(?: \(\d+ of \d+\))?:|  >"
 
 
 def holds(content: str, part: str, *, private: bool = False) -> bool:
-    """Return whether a file holds a text, but as the words of its speaker.
+    """Return True if a file holds a text, except as the words of its speaker.
 
-    In an episode a line begins with its speaker, or it is marked as a part of what follows one.
-    A text that is `private`, or has several lines, may not be held at all.
+    In an episode a line begins with its speaker, or is marked as a continuation of such a line. A
+    text that is `private`, or has several lines, may not be held at all.
     """
     if private or "\n" in part:
         return part in content
@@ -391,7 +391,7 @@ def files(client: Client) -> dict[str, str]:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files that an extraction may not change, and memories that lost a line."""
+    """Yield the files that an extraction must not change but did, and memories that lost a line."""
     for uri in sorted(before.keys() | after.keys()):
         old, new = before.get(uri, ""), after.get(uri, "")
         if uri.startswith(MEMORIES):

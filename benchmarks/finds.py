@@ -222,7 +222,10 @@ def two_processes(bench: Bench) -> Iterator[Row]:
         load = questions.load(method)
 
         def drive_it(seconds: float, *servers: Server) -> tuple[float, float]:
-            """Return the calls per second, and the servers' CPU time for each call in ms."""
+            """Drive the servers.
+
+            Return calls per second, and their CPU time for each call in ms.
+            """
             before = sum(server.cpu_seconds() for server in servers)
             driven = bench.loader.submit(drive, load, READER_CONNECTIONS, seconds).result()
             spent = sum(server.cpu_seconds() for server in servers) - before

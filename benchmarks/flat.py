@@ -1,4 +1,4 @@
-"""Rows about flat searches in this process: kernels beside other engines, without a daemon."""
+"""Rows about flat searches in this process, without a daemon: kernels and other engines."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def keyword(bench: Bench) -> Iterator[Row]:
 
 
 def _words(text: str) -> str:
-    """Return the words between blanks, without the operators of tantivy's query language."""
+    """Return the words of a text in lower case, without operators of tantivy's queries."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 

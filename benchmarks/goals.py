@@ -16,7 +16,7 @@ from benchmarks.measure import Row, number
 
 
 class Goal(NamedTuple):
-    """A bound on a row's `value`, on its `ratio`, or on value minus baseline (`beyond`)."""
+    """A limit for a row's `value`, for its `ratio`, or for value minus baseline (`beyond`)."""
 
     name: str
     nodes: int

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _fill(client: Client, nodes: int, memories: int) -> None:
-    """Write contexts and memories, and wait until they are embedded."""
+    """Write contexts and memories, and wait until they have vectors."""
     say(f"{nodes:,} contexts and {memories:,} memories")
     documents = (
         Document(

@@ -77,7 +77,7 @@ def asked(
     *,
     by_meaning: bool,
 ) -> Iterator[Answered]:
-    """Yield the answers in the order of time; commit each session before the questions after it."""
+    """Yield the answered questions in order of time; each session is committed when it ends."""
     sessions = [list(of) for _, of in groupby(turns, lambda turn: turn["session"])]
     sessions.sort(key=lambda of: _time(of[-1]["time"]))
     for question in sorted(questions, key=lambda one: _time(one["ask_at"])):

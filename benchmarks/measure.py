@@ -120,7 +120,7 @@ def interleaved(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Messages for one method of a server."""
+    """The requests to send to one method of a server."""
 
     server: Server
     method: str
@@ -128,7 +128,10 @@ class Load:
     metadata: tuple[tuple[str, str], ...] = ()
 
     def sender(self, channel: grpc.Channel) -> Callable[[int], bytes]:
-        """Return a function that sends the request of a number; numbers wrap around."""
+        """Return a function that sends request number i.
+
+        After the last request the first one follows.
+        """
         rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             self.method, None, None
         )
@@ -143,7 +146,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """The result of driving a server: seconds of each call, and of the whole run."""
+    """The result of driving a server: the seconds of each call, and of the whole run."""
 
     calls: Samples
     seconds: float
@@ -155,7 +158,7 @@ class Driven:
 
 
 def latency(seconds: float, *loads: Load) -> list[Samples]:
-    """Return the seconds of each load's calls, interleaved, with one call in flight."""
+    """Return the seconds of each load's calls, taken by turns, with one call in flight."""
     with ExitStack() as stack:
         channels = [
             stack.enter_context(grpc.insecure_channel(load.server.address)) for load in loads

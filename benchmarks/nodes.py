@@ -1,4 +1,4 @@
-"""Nodes over PostgreSQL beside the store in SQLite, by turns on one machine.
+"""Several daemons over PostgreSQL compared with one store in SQLite, by turns on one machine.
 
 `python -m benchmarks.nodes --postgres URL` needs a PostgreSQL server on this machine. Its user must
 be allowed to make databases: each size gets one, which is removed in the end. README.md explains
@@ -35,7 +35,7 @@ _LAGS = 200
 
 
 class Figure(NamedTuple):
-    """A row: a figure of SQLite and the same of PostgreSQL; NaN where there is none."""
+    """A row: a figure for SQLite and the same for PostgreSQL; NaN where there is none."""
 
     nodes: int
     row: str
@@ -150,7 +150,7 @@ def _puts(at: Server, of: Tree, size: int) -> Load:
 
 
 def _lags(one: Server, other: Server) -> tuple[float, float]:
-    """Return p50 and p99 of the ms from an acknowledgement to the first find on another node."""
+    """Return p50 and p99 of the ms from an acknowledged write to its find on another node."""
     taken = []
     with Client(one.address) as writer, Client(other.address) as asker:
         for number in range(_LAGS):

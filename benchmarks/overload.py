@@ -166,7 +166,10 @@ def light_find(tree: data.Tree) -> Call:
 
 
 def timed(server: Server, call: Call, seconds: float, warm: int = 0) -> Samples:
-    """Return the seconds of each call, one at a time, at most 100 a second; `warm` do not count."""
+    """Time the call for some seconds, one at a time, at most 100 a second.
+
+    The first `warm` calls are not counted. Returns the seconds of each counted call.
+    """
     taken = []
     with grpc.insecure_channel(server.address) as channel:
         rpc: Any = channel.unary_unary(call.method, None, None)
@@ -188,7 +191,7 @@ def beside(
     call: Call,
     arguments: argparse.Namespace,
 ) -> Outcome:
-    """Time the light call beside clients that send the heavy call."""
+    """Time the light call while clients send the heavy call."""
     clients, seconds = arguments.clients, arguments.seconds
     running = loader.submit(_flood, server.address, call, clients, seconds + _BEFORE)
     with _watched(server, running) as most:

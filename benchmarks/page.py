@@ -93,7 +93,7 @@ def _batches(directories: int, files: int) -> Iterator[list[Document]]:
 
 
 def _round(browser: Browser, url: str) -> dict[str, float]:
-    """Return the milliseconds of what a person waits for, in a fresh profile."""
+    """Return the milliseconds of each measured action, in a new browser profile."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     items = page.get_by_role("treeitem")
@@ -120,7 +120,7 @@ def _round(browser: Browser, url: str) -> dict[str, float]:
 
 
 def _until(page: Page, key: str, shown: Locator) -> float:
-    """Press a key; return the milliseconds until an element is there."""
+    """Press a key; return the milliseconds until an element is visible."""
     started = time.perf_counter()
     page.keyboard.press(key)
     shown.wait_for()

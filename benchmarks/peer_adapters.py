@@ -1,6 +1,6 @@
 """Other engines behind one interface: they load rows, and a search returns the ten best.
 
-Each engine answers in its best way. A filter that leaves 1% becomes an exact scan of these rows
+Each engine is used in its best way. A filter that leaves 1% becomes an exact scan of these rows
 where the engine has one. Engines that store texts also return the abstracts, as a find does.
 """
 

@@ -158,7 +158,10 @@ class Comparison:
     def _tuned(
         self, peer: Peer, task: str, wanted: float
     ) -> tuple[Callable[[int], object], int, float]:
-        """Return a search, its effort and recall: the least effort that reaches `wanted`."""
+        """Return a search, its effort and its recall.
+
+        The search has the least effort whose recall reaches `wanted`, else the best recall.
+        """
         truth = self._truth(task)
         tried = []
         for effort in peer.efforts:
@@ -193,7 +196,7 @@ class Comparison:
 
 
 def _scoring(reply: bytes) -> float:
-    """Return the milliseconds of a find's reply that its plan and its scores took."""
+    """Return the milliseconds that a find spent in its stages "plan" and "score", by its reply."""
     timings = FindResponse.FromString(reply).timings
     return sum(
         one.duration.ToMicroseconds() / 1e3 for one in timings if one.stage in ("plan", "score")

@@ -235,7 +235,7 @@ def sessions_of(ranking: Iterable[str]) -> list[str]:
 def _across_languages(
     name: str, method: str, queries: Sequence[Query], answers: Sequence[Answer]
 ) -> Iterator[Row]:
-    """Yield a row for each language, without the results in the query's language."""
+    """Yield a row for each language of queries, without the results in that language."""
     asked = [(q, a) for q, a in zip(queries, answers, strict=True) if q.relevant - q.own_language]
     for lang in sorted({q.lang for q, _ in asked if q.own_language}):
         pairs = [(q, a) for q, a in asked if q.lang == lang and q.own_language]
@@ -280,7 +280,7 @@ def _row(
 
 
 def first_methods(rows: Sequence[Row]) -> str:
-    """Return the first method on each set by nDCG, and how much less find has."""
+    """Return a text with the method of the highest nDCG on each set, and the difference to find."""
     width = max(len(row.set) for row in rows)
     lines = [f"{'set':<{width}}  first    nDCG@{K}   find  behind"]
     for name in dict.fromkeys(row.set for row in rows):

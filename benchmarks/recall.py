@@ -229,7 +229,7 @@ def _rows(
     said: dict[str, Said],
     remember_ms: float,
 ) -> Iterator[Row]:
-    """Yield the rows of all questions, then of one half before and after the use of the other."""
+    """Yield the rows of all questions, and of one half before and after the other half's use."""
     asked = [(c, q) for c in conversations for q in c.questions]
     before = _answers(client, asked, said, METHODS)
     yield from _beside_hybrid(name, before, remember_ms)
@@ -276,7 +276,7 @@ def _answers(
 
 
 def _use(client: MessageClient, asked: Asked, said: dict[str, Said]) -> None:
-    """Ask as an agent does: count accesses, and reinforce the recalled evidence."""
+    """Use the memories as an agent does: count accesses, and reinforce the recalled evidence."""
     say(f"using what is recalled for {len(asked)} questions")
     for conversation, query in asked:
         reply = _recall(client, conversation, query, without=SEARCH)

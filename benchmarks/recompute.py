@@ -1,8 +1,8 @@
-"""A second computation of a find's scores: in float64, by the plain formulas, from SQLite.
+"""A recomputation of a find's scores: in float64, by the plain formulas, from SQLite.
 
 It shares only the tokenizer and the detection of scripts, turns and days with the daemon. It has no
 rows, postings or incremental sums. It is slow and meant to be obviously right. Only the gate uses
-int8 codes, which are computed here again.
+int8 codes, which are computed again here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ script keep their whole dense score.
 
 
 class Recomputation:
-    """The scores of a scope, for any query, without some of PARTS."""
+    """The recomputed scores of a scope, for any query; parts of the score can be left out."""
 
     def __init__(self, stored: Stored, scope: str, without: Collection[str] = ()) -> None:
         self._scope = scope
@@ -269,7 +269,10 @@ class Recomputation:
         mismatch: Sequence[bool],
         use_dense: bool,
     ) -> float:
-        """Return the best node score of the texts in the query's script with the best words."""
+        """Return the cap for texts in other scripts: the best node score in the query's script.
+
+        Only the texts with the highest lexical scores count.
+        """
         own = [i for i, far in enumerate(mismatch) if not far and lexical[i] > 0]
         if not use_dense or not any(mismatch) or "other script" in self._without:
             return math.inf
@@ -282,13 +285,13 @@ class Recomputation:
         return max(scores, default=math.inf)
 
     def _score_floor(self, lexical: Sequence[float], mismatch: Sequence[bool]) -> float:
-        """Return the factor that raises the best lexical score to LEAST_BEST."""
+        """Return the factor that raises the best lexical score to LEAST_BEST; 1 if it is higher."""
         best = max((x for x, far in zip(lexical, mismatch, strict=True) if not far), default=0.0)
         raised = 0 < best < LEAST_BEST and "score floor" not in self._without
         return LEAST_BEST / best if raised else 1.0
 
     def _best_of_files(self, scores: Sequence[float]) -> dict[str, float]:
-        """Return the best score among the texts of each file."""
+        """Return, for each file, the highest score among its texts."""
         return {
             uri: max(scores[i] for i in self._of[uri])
             for files in self._files_of.values()
@@ -336,7 +339,7 @@ class Recomputation:
         return coded, error
 
     def _dense_of_directory(self, uri: str, direction: F64 | None) -> float:
-        """Return the dense score of the sum of all centred vectors below a directory."""
+        """Return the dense score of a directory, by the sum of all centred vectors below it."""
         if direction is None:
             return 0.0
         total = self._sums[uri]
@@ -385,8 +388,9 @@ class Comparison:
 
     Attributes:
         difference: the largest difference of a returned context.
-        misplaced: the largest deficit of a place; 0 if only equal scores have changed places.
-        same_order: whether all URIs are in the recomputed order.
+        misplaced: the largest difference to the score that belongs at a place; 0 if only contexts
+            with equal scores are in another order.
+        same_order: True if all URIs are in the recomputed order.
     """
 
     difference: float
@@ -409,12 +413,15 @@ def compare(
 
 
 def _capped(dense: float, cap: float) -> float:
-    """Return the node score of a text in another script than the query's."""
+    """Return the node score of a text in another script than the query's.
+
+    `cap` limits it: the best node score in the query's script.
+    """
     return max(OTHER_SCRIPT * dense, min(dense, cap - CAP_SLOPE * (1 - dense)))
 
 
 def _node_score(dense: float, lexical: float, use_dense: bool, missing: bool) -> float:
-    """Return the mean of both scores, or one of them if the other is missing."""
+    """Return the mean of dense and lexical score, or one of them if the other is missing."""
     if not use_dense:
         return lexical
     return dense if missing else DENSE_WEIGHT * dense + (1 - DENSE_WEIGHT) * lexical
@@ -456,7 +463,10 @@ def _length(document: Mapping[str, int]) -> int:
 
 
 def _counts_in_length(term: str) -> bool:
-    """Return False for a name, see `vikingd.index.lexicon.tokens`."""
+    """Return True if a term counts in the length of a document; the parts of a name do not.
+
+    See `vikingd.index.lexicon.tokens`.
+    """
     return term_hash(term) < UNCOUNTED
 
 

@@ -39,7 +39,10 @@ Figures = dict[str, float]
 
 
 class Site(NamedTuple):
-    """A function that belongs to a stage; its time excludes the sites that it calls."""
+    """A function that is timed for a stage.
+
+    The time of timed functions that it calls is excluded.
+    """
 
     stage: str
     module: str
@@ -66,7 +69,7 @@ SITES = (
 
 
 class Context:
-    """A stand-in for gRPC's context of a call."""
+    """A substitute for gRPC's context of a call."""
 
     def peer(self) -> str:
         """Return the address of the client."""
@@ -156,7 +159,7 @@ class Served:
         return call
 
     async def cases(self) -> dict[str, tuple[Call, list[bytes]]]:
-        """Return each case by name: the function that answers, and the requests."""
+        """Return, by name, the function that answers a call and its requests."""
         from vikingd.client import find_request, retrieve_request
         from vikingd.domain.retrieve_query import Mode
 
@@ -182,19 +185,19 @@ class Served:
 
 
 class Clocks:
-    """The times of each stage while sites are watched."""
+    """The measured times of each stage."""
 
     def __init__(self) -> None:
         self.clear()
         self._below = [0.0]
 
     def clear(self) -> None:
-        """Forget all measured times."""
+        """Remove all measured times."""
         self.taken: dict[str, list[float]] = {}
         self.arguments: tuple[Any, ...] = ()  # of the last call of a kernel
 
     def watched(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with a clock that excludes the sites that it calls."""
+        """Return a function that calls `function` and adds its own time to the stage."""
         clock, below = time.thread_time, self._below
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -213,7 +216,7 @@ class Clocks:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Time the sites inside the context."""
+        """Time all functions of SITES within the block."""
         import importlib
 
         undo: list[tuple[Any, str, Any]] = []
@@ -234,7 +237,7 @@ class Clocks:
 
 
 def _empty_kernel() -> Callable[..., None]:
-    """Return a kernel that does nothing; a call costs only the passing of its arguments."""
+    """Return a kernel that does nothing, to measure the cost of passing the arguments."""
     import numba
 
     @numba.njit(nogil=True)
@@ -246,7 +249,7 @@ def _empty_kernel() -> Callable[..., None]:
 
 
 async def _child(nodes: int, store: Path) -> None:
-    """Answer each line `CASE CALLS` on stdin with Figures on stdout."""
+    """For each line `CASE CALLS` on stdin, make the calls and print the figures as JSON."""
     served = Served(nodes, store)
     cases = await served.cases()
     clocks, empty = Clocks(), _empty_kernel()

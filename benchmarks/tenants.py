@@ -122,7 +122,7 @@ class Daemon:
 
 
 class Writes:
-    """The writes of all clients: each has files of its own with rising numbers in them."""
+    """The writes of all clients: each client has its own files, which hold rising numbers."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], int] = {}  # the last acknowledged number
@@ -134,26 +134,29 @@ class Writes:
         return number
 
     def fault(self, tenant: str, uri: str, least: int, found: int) -> str:
-        """Return what is wrong with a number that was found when `least` was acknowledged."""
+        """Return a text if a found number is lower than the acknowledged one, or was never sent.
+
+        `least` is the acknowledged number. Returns "" for a right one.
+        """
         if least <= found <= self.sent[tenant, uri]:
             return ""
         return f"{tenant} {uri} has {found}, not {least} to {self.sent[tenant, uri]}"
 
 
 class Recency:
-    """The tenants in the order of their last calls, to tell which are open."""
+    """The tenants in the order of their last calls, to predict which are open."""
 
     def __init__(self, most_open: int) -> None:
         self._most = most_open
         self._order: OrderedDict[str, bool] = OrderedDict()
 
     def called(self, tenant: str) -> None:
-        """Note the begin or the end of a call."""
+        """Record that a call of a tenant began or ended."""
         self._order[tenant] = True
         self._order.move_to_end(tenant)
 
     def state(self, tenant: str) -> str:
-        """Return "open", "closed" or "unknown"; calls in flight blur the order of the daemon."""
+        """Return "open", "closed", or "unknown" where the order of calls in flight may decide."""
         for newer, other in enumerate(reversed(self._order)):
             if newer >= 2 * self._most:
                 break
@@ -163,7 +166,7 @@ class Recency:
 
 
 class Load:
-    """The tenants of a daemon, the calls to them, and what is known of their writes."""
+    """The tenants of a daemon, the calls to them, and the writes that it acknowledged."""
 
     def __init__(self, options: Options, at: Daemon, outcome: Outcome) -> None:
         self.options, self.at, self.outcome = options, at, outcome
@@ -330,7 +333,7 @@ class Load:
             await _each(_CHECKERS, self.keys, verify)
 
     async def watch(self) -> None:
-        """Note the memory of the daemon until cancelled."""
+        """Record the memory of the daemon until cancelled."""
         memory = self.outcome.memory
         while True:
             with suppress(OSError, KeyError):  # it was killed
@@ -429,12 +432,12 @@ def _bearer(secret: str) -> Metadata:
 
 
 async def _answered(call: Any) -> Any:
-    """Wait for a call of an asyncio stub, whose declared type is another one."""
+    """Await a call of an asyncio stub; its declared type is that of the synchronous stub."""
     return await call
 
 
 async def _each(workers: int, items: Iterable[_T], work: Callable[[_T], Awaitable[None]]) -> None:
-    """Do the work on each item, a number of items at a time."""
+    """Call a function for each item, with a limited number of calls at a time."""
     left = iter(items)
 
     async def worker() -> None:

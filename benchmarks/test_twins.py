@@ -1,4 +1,4 @@
-"""Kernels beside their plain twins, at a size that the twins can bear."""
+"""Kernels compared with their plain twins, at a size that is feasible for the twins."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ PAIRS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
 @pytest.mark.parametrize("which", ["kernel", "twin"])
 @pytest.mark.parametrize("name", PAIRS)
 def test_pair(benchmark: BenchmarkFixture, name: str, which: str) -> None:
-    """The same on the same rows."""
+    """Time a kernel or its twin on the same rows."""
     benchmark.group = name
     benchmark(PAIRS[name][which == "twin"])

@@ -134,7 +134,7 @@ def _quiet(find: Callable[[int], object], seconds: float) -> Samples:
 
 
 def _while_running(other: Future[Any], find: Callable[[int], object]) -> Samples:
-    """Return the seconds of each find until `other` is done."""
+    """Repeat a find until `other` is done; return the seconds of each."""
     taken: list[float] = []
     ended = time.perf_counter()
     while not other.done():

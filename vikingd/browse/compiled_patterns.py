@@ -45,8 +45,8 @@ class Pattern:
     """A compiled pattern.
 
     Attributes:
-        size: the number of its instructions, by which the time of a search grows.
-        names_hidden: True if it asks for hidden characters.
+        size: the number of its instructions; the time of a search is proportional to it.
+        names_hidden: True if the pattern itself has hidden characters.
     """
 
     def __init__(self, text: str, field: str, **options: bool) -> None:
@@ -94,11 +94,12 @@ class Pattern:
 def line_pattern(text: str, *, case_insensitive: bool, literal: bool) -> Pattern:
     """Return a pattern for matches within one line.
 
-    Hidden characters are left out of it, since nobody sees that they were pasted. A pattern of
-    nothing else stays, and an escape asks for them.
+    Hidden characters are removed from it, since a user does not see that they were pasted. A
+    pattern of hidden characters only is kept, and so is a hidden character that is written as an
+    escape.
 
     Raises:
-        InvalidField: `pattern` is none.
+        InvalidField: `pattern` is no pattern.
     """
     options = {"case_sensitive": not case_insensitive, "literal": literal, "never_nl": True}
     text = hidden.removed(text) or text
@@ -132,8 +133,8 @@ class Glob(NamedTuple):
     """A pattern over paths.
 
     Attributes:
-        pattern: for a path with a slash at its end.
-        base: the path of a directory that all matches are below; "" for the target.
+        pattern: the regular expression for a path with a slash at its end.
+        base: the path of a directory that contains all matches; "" for the target.
         is_for_directories: True if the pattern ends with a slash.
     """
 
@@ -142,7 +143,7 @@ class Glob(NamedTuple):
     is_for_directories: bool
 
     def top(self, target: str) -> str:
-        """Return the URI of a directory that all matches below a target are below."""
+        """Return the URI of a directory that contains all matches below a target."""
         return uris.join(target, self.base) if self.base else target
 
     def matches(self, uri: str, target: str) -> bool:
@@ -174,7 +175,7 @@ def glob_pattern(text: str, field: str) -> Glob:
 
 
 def _of_name(name: str, field: str) -> str:
-    """Return the regular expression of one name of a glob."""
+    """Return the regular expression for one segment of a glob."""
     if name == "**":
         return "(?:[^/]+/)*"
     if "**" in name:
@@ -191,7 +192,7 @@ def _of_name(name: str, field: str) -> str:
 
 
 def _of_set(members: str, field: str) -> str:
-    """Return the class of a set of characters, which never has the slash."""
+    """Return the character class for a set such as `[a-z]`, which never matches the slash."""
     is_negated = members.startswith("!")
     members = members[is_negated:]
     spans, at = [], 0

@@ -58,7 +58,7 @@ def find_lines(
 
 
 class _Grep:
-    """A call of Grep.
+    """The state of one call of Grep.
 
     Attributes:
         matches, files, bytes: as in GrepPage.
@@ -80,7 +80,7 @@ class _Grep:
         self._glob = glob_pattern(glob, "glob") if query.glob else None
 
     def run(self, walk: Walk) -> bool:
-        """Search on from the begin of the page; return True at the end of the tree."""
+        """Search from the beginning of the page; return True if the end of the tree is reached."""
         query = self._query
         if walk.is_of_file:
             self._glob = None
@@ -101,7 +101,7 @@ class _Grep:
                 return False
 
     def _wanted(self, nodes: Iterator[Node]) -> tuple[list[Node], str | None]:
-        """Return the next contexts to search, and the last URI looked at; None: no more follow."""
+        """Return the next contexts to search, and the URI to continue after; None at the end."""
         wanted: list[Node] = []
         size = self._glob.pattern.size if self._glob else 0
         for node in nodes:
@@ -120,7 +120,7 @@ class _Grep:
         return self._glob is None or self._glob.matches(uri, target)
 
     def _context(self, node: Node, abstract: bytes, content: bytes) -> bool:
-        """Search one context; return False if the page ends there."""
+        """Search one context; return False if the page is full."""
         self.files += not node.is_directory
         if self._query.with_abstracts and not self._text(node.uri, ABSTRACT, abstract):
             return False
@@ -130,7 +130,7 @@ class _Grep:
         return self._work.has_texts
 
     def _text(self, uri: str, level: int, text: bytes) -> bool:
-        """Search one text; return False if the page ends there."""
+        """Search one text; return False if the page is full."""
         after = self._query.after
         if (uri, level) < (after.uri, after.level):
             return True

@@ -29,14 +29,14 @@ class Line(NamedTuple):
 
 
 class LineSearch:
-    """A search with one pattern.
+    """A search for the lines that match one pattern.
 
-    Hidden characters are no part of the text, unless the pattern names some: a soft hyphen divides
-    no word.
+    Hidden characters are ignored, unless the pattern has some: a soft hyphen within a word does not
+    prevent a match.
 
-    RE2 cannot be interrupted. So a text is searched in pieces that end at line ends. A line that
-    is longer than a piece is searched in windows. Each has a quarter in common with the next one.
-    A longer match may be missed there, or cut.
+    RE2 cannot be interrupted. So a text is searched in slices that end at line ends. A line that is
+    longer than a slice is searched in overlapping slices: each has a quarter in common with the
+    next one. A match that is longer than the overlap may be missed or cut.
     """
 
     def __init__(self, pattern: Pattern, work: Work) -> None:
@@ -46,9 +46,9 @@ class LineSearch:
         self._skips_hidden = not pattern.names_hidden
 
     def lines(self, text: bytes, after: int) -> Iterator[Line | int]:
-        """Yield the lines with a match that follow line `after` of a text in UTF-8.
+        """Yield the matching lines after line `after` of a text in UTF-8.
 
-        If the work runs out, the last item is the number of the line that was searched last.
+        If the limit of work is reached, the last item is the number of the last searched line.
         """
         if not text:
             return
@@ -83,7 +83,7 @@ class LineSearch:
                 return
 
     def _slice_at(self, text: bytes, at: int) -> tuple[int, int]:
-        """Return (end of the slice that begins here, begin of the next one)."""
+        """Return (end of the slice that begins at `at`, beginning of the next one)."""
         if len(text) - at <= self._slice:
             return len(text), len(text) + 1
         cut = text.rfind(b"\n", at, at + self._slice)
@@ -108,7 +108,7 @@ def _without_hidden(text: bytes) -> bytes:
 
 
 def _is_hidden(text: bytes, start: int, end: int) -> bool:
-    """Return True if a character is hidden; its neighbours decide for joiners and the like."""
+    """Return True if the character at a position is hidden; for joiners, the neighbours decide."""
     low, high = max(start - _BESIDE, 0), min(end + _BESIDE, len(text))
     before = text[_character(text, low) : start].decode(errors="replace")
     rest = text[start : _character(text, high)].decode(errors="replace")
@@ -116,7 +116,7 @@ def _is_hidden(text: bytes, start: int, end: int) -> bool:
 
 
 def _character(text: bytes, at: int) -> int:
-    """Return the end of the character that a position is in."""
+    """Return the next position at or after `at` that is the boundary of a UTF-8 character."""
     while at < len(text) and text[at] & 0xC0 == 0x80:
         at += 1
     return at

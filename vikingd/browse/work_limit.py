@@ -1,4 +1,4 @@
-"""The limit to the work of one call that searches contexts by a pattern."""
+"""The limit of work for one call that searches contexts by a pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_A_NODE = MAX_WORK // MAX_NODES  # bytes times instructions of its path, in t
 
 
 class Work:
-    """The work that a call has left."""
+    """The amount of work that a call may still do."""
 
     def __init__(self) -> None:
         self._nodes = MAX_NODES
@@ -20,7 +20,7 @@ class Work:
 
     @property
     def has_nodes(self) -> bool:
-        """True if the call may look at another context."""
+        """True if the call may examine another context."""
         return self._nodes > 0
 
     @property
@@ -29,9 +29,9 @@ class Work:
         return self._texts > 0
 
     def take_node(self, path_bytes: int, instructions: int) -> None:
-        """Count a context whose path was looked at."""
+        """Count the work for a context whose path was matched."""
         self._nodes -= 1 + path_bytes * instructions // _OF_A_NODE
 
     def take_text(self, size: int, instructions: int) -> None:
-        """Count the bytes of a text that were searched."""
+        """Count the work for a text that was searched."""
         self._texts -= size * (instructions if instructions > _LEAST_SIZE else _LEAST_SIZE)

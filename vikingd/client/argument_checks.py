@@ -1,6 +1,6 @@
-"""The check of a call's arguments: the error of a wrong one says what to type.
+"""Checks of a call's arguments, whose errors say what to type instead.
 
-The words of Chroma, Qdrant, mem0 and LangChain for arguments and methods lead to ours.
+Names of arguments and methods from Chroma, Qdrant, mem0 and LangChain are recognized.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ _BY_KIND = {"str": '"..."', "int": "1", "float": "0.5", "bool": "True"}
 
 
 def described(value: object) -> str:
-    """Return the type of a value and its beginning, such as "an int (3)"; None is "None"."""
+    """Return the type of a value and its text, cut if long, such as "an int (3)".
+
+    None is "None".
+    """
     if value is None:
         return "None"
     name = type(value).__name__
@@ -120,7 +123,7 @@ def wrong_type(name: str, value: object, wanted: str, example: str = "") -> Type
 def checked(
     function: Callable[P, T], name: str = "", most: Mapping[str, int] | None = None
 ) -> Callable[P, T]:
-    """Return a function that checks the names and the simple types of its arguments first.
+    """Return a function that first checks the names and the simple types of its arguments.
 
     Arguments that are annotated as str, int, float or bool are checked. None for an argument that
     is given by its name means its default, unless its annotation allows None.
@@ -182,7 +185,7 @@ def checked(
 
 
 def _fits(kind: str, value: Any) -> bool:
-    """Return True if a value is of a simple type, or is a number of numpy that stands for it."""
+    """Return True if a value has the simple type `kind`; numbers of numpy count as int or float."""
     if kind == "str":
         return isinstance(value, str)
     if kind == "bool":
@@ -193,7 +196,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def nearest(given: str, known: Collection[str]) -> str:
-    """Return the argument among the known ones that another word for it means; "": none."""
+    """Return the known argument that an unknown name most likely means; "" if there is none."""
     ours = [name for name in _ARGUMENTS.get(given, ()) if name in known]
     return next(iter(ours or get_close_matches(given, known, 1)), "")
 

@@ -1,4 +1,4 @@
-"""The wait for a call of an asyncio channel, and its end when the caller is cancelled."""
+"""Waits for calls of an asyncio channel; a call is cancelled if its caller is."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ async def parts_of(call: Any) -> AsyncGenerator[Any, None]:
 
 
 async def _awaited(call: Any, result: Coroutine[Any, Any, T]) -> T:
-    """Return a result of a call.
+    """Await a result of a call in a task of its own, and return it.
 
-    It is awaited in a task of its own. A caller that awaits grpc.aio itself gets a CancelledError
-    that grpc.aio makes, without the message of the cancellation. By that message anyio knows its
-    scopes, so the error would leave them.
+    A caller that awaits grpc.aio itself gets a CancelledError that grpc.aio makes, without the
+    message of the cancellation. anyio recognizes the cancellations of its scopes by that message,
+    so the error would escape from the scope.
     """
     task = asyncio.ensure_future(result)
     try:

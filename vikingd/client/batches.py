@@ -1,4 +1,4 @@
-"""Put in batches. If the daemon refuses contexts of a batch, it still writes the others."""
+"""Writes of contexts in batches; if the daemon refuses some of a batch, it writes the others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Sent:
     """The result of a batch.
 
     Attributes:
-        written: the URIs with their outcomes, as numbers of PutOutcome.
+        written: (URI, outcome) of each written context; the outcome is a number of PutOutcome.
         revision: the first revision with all of them.
         failed: the contexts that were not written.
         error: the first failure that is not due to a context, such as that of the connection.
@@ -96,7 +96,10 @@ def encoded(
 
 
 def _fault(document: Document | Draft | ContextInput) -> str:
-    """Return the field that no message, or no request, can hold, and the reason; "" for none."""
+    """Return "FIELD REASON" for the first field that a message or request cannot hold.
+
+    "" for none.
+    """
     try:
         for name, limit in _LIMITS.items():
             check_text(getattr(document, name), limit, name)
@@ -167,7 +170,7 @@ def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
 
 
 def _is_of_contexts(error: ClientError) -> bool:
-    """Return True if the request is too large or has an invalid context: a part may succeed."""
+    """Return True if a smaller batch may succeed: it is too large or has an invalid context."""
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
     return any(violation.field.startswith("contexts") for violation in error.field_violations)

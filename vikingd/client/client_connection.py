@@ -89,7 +89,7 @@ def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any
 
 
 def with_functions(kind: C) -> C:
-    """Give a class of clients the function of each method that is declared for it."""
+    """Set, in a class of clients, a plain function for each declared Method; return the class."""
     for name in dir(kind):
         method = inspect.getattr_static(kind, name)
         if isinstance(method, Method):
@@ -171,7 +171,7 @@ class _Connected(Methods):
         self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     def with_timeout(self, timeout: float | None) -> Self:
-        """Return the same connection and session with another deadline for each call."""
+        """Return a client with another deadline for each call and the same connection."""
         other = copy.copy(self)
         other.timeout = timeout
         return other
@@ -182,7 +182,7 @@ class _Connected(Methods):
         return self._credentials.tenant
 
     def with_key(self, key: str, tenant: str = "") -> Self:
-        """Return the same connection with another key and a new session; closing one closes both.
+        """Return a client with another key, the same connection and a new session; close ends both.
 
         Args:
             key: sent with each call; "": none.
@@ -209,7 +209,10 @@ class _Connected(Methods):
         return rpc(request, timeout=self._deadline, metadata=metadata)
 
     def _told(self, error: Exception, sent: str | None) -> Exception:
-        """Return the error of a call as its caller sees it; a lost history is told once."""
+        """Convert the error of a call to the one to raise.
+
+        After HistoryLost, continue the session.
+        """
         found = self._failure(error)
         if sent is not None and isinstance(found, HistoryLost):
             self._seen.lost(sent, found.metadata.get("point", ""))
@@ -224,7 +227,10 @@ class _Connected(Methods):
             raise unknown_method(type(self).__name__, name, known)
 
     def _failure(self, error: Exception) -> Exception:
-        """Return the error of a call as its caller sees it; it may look at the daemon's hosts."""
+        """Convert the error of a call to the one to raise.
+
+        It may connect to the hosts for a reason.
+        """
         if isinstance(error, grpc.RpcError):
             found = from_rpc_error(error)
             if isinstance(found, Unreachable):
@@ -238,16 +244,19 @@ class _Connected(Methods):
         return error
 
     def _needs_start(self) -> bool:
-        """Return whether a call must look first if the user's daemon runs."""
+        """Return True if a call must first check that the user's daemon runs."""
         return self._user is not None and not self._user.is_fresh
 
     def _reach(self) -> None:
-        """Start the user's daemon if it does not run; other daemons are not looked for."""
+        """Start the user's daemon if it does not run; do nothing for other daemons."""
         if self._user is not None:
             self._user.reach()
 
     def _mends(self, error: ClientError, attempt: int, method: Any, request: Any) -> bool:
-        """Return whether to repeat a failed call; the user's daemon is started again."""
+        """Return True if a failed call should be repeated.
+
+        The user's daemon is started before that.
+        """
         if self._user is None or method is None:
             return False
         may_repeat = self.retries and method.may_repeat(request)
@@ -299,7 +308,7 @@ class Connection(_Connected):
         return str(HealthCheckResponse.ServingStatus.Name(reply.status))
 
     def _send(self, rpc: Any, request: Any, method: Any = None) -> Any:
-        """Send a request, and return the reply; without a method it is a question of health."""
+        """Send a request and return the reply; without a method the request is a health check."""
         if method is not None and self._needs_start():
             self._reach()
         attempt = 0
@@ -389,7 +398,7 @@ class AsyncConnection(_Connected):
         await self.close()
 
     async def _send(self, rpc: Any, request: Any, method: Any = None) -> Any:
-        """Do the same as the synchronous one; a start of the daemon holds up no other task."""
+        """Send a request as `Connection._send` does; the daemon is started on another thread."""
         if method is not None and self._needs_start():
             await asyncio.to_thread(self._reach)
         attempt = 0
@@ -427,7 +436,7 @@ class AsyncConnection(_Connected):
         return super()._begin(rpc, request, sent)
 
     async def _explained(self, error: Exception, sent: str | None = None) -> Exception:
-        """Return the error as `_told` does; a look at the daemon's hosts holds up no other task."""
+        """Convert an error as `_told` does; connections to the hosts are made on another thread."""
         if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE:
             return await asyncio.to_thread(self._told, error, sent)
         return self._told(error, sent)

@@ -1,4 +1,4 @@
-"""The methods of several calls."""
+"""The methods of the clients that make several calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation, which a search reads beside its query."""
+"""A conversation, which a search reads besides its query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROLES = ("user", "assistant", "system", "tool")
 
 
 class Commits:
-    """The commits of one session, which run one after the other."""
+    """The queue of the commits of one session, which run one after the other."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -34,7 +34,12 @@ class Commits:
         self.unsure: Any = None  # a call that the next commit repeats
 
     def begin(self) -> tuple[Future[None] | None, Future[None]]:
-        """Return the end of the commit before, or None, and the end of a new commit, to be set."""
+        """Add a commit to the queue.
+
+        Return the future of the commit before it, or None, and its own.
+
+        The caller waits for the first one, and sets the second one when its commit has ended.
+        """
         with self._lock:
             before, self._last = self._last, Future()
             return before, self._last
@@ -262,7 +267,7 @@ def _message(given: SessionMessage | Mapping[str, Any]) -> SessionMessage:
 def session_message(
     session: Session | SearchSession, messages: Iterable[SessionMessage]
 ) -> retrieval_pb2.SearchSession:
-    """Return a session with some of its messages."""
+    """Return the protobuf message of a session with some of its messages."""
     return retrieval_pb2.SearchSession(
         summary=session.summary,
         messages=[
@@ -276,7 +281,7 @@ def session_message(
 
 
 def _saved(message: SessionMessage) -> dict[str, str]:
-    """Return a message as a file has it."""
+    """Return a message in the form of a session file."""
     saved = {"role": message.role, "content": message.content}
     if message.time is not None:
         saved["time"] = (_EPOCH + timedelta(microseconds=message.time)).isoformat()

@@ -64,7 +64,7 @@ class Credentials:
         )
 
     def metadata(self) -> tuple[tuple[str, str], ...] | None:
-        """Return the metadata of each call."""
+        """Return the gRPC metadata to send with each call."""
         pairs = []
         if self.key:
             pairs.append(("authorization", f"Bearer {self.key}"))
@@ -75,10 +75,10 @@ class Credentials:
     def target(
         self, address: str
     ) -> tuple[str, tuple[tuple[str, str], ...], grpc.ChannelCredentials | None]:
-        """Return gRPC's name of one or several addresses, with the options and credentials.
+        """Return the gRPC target of one or several addresses, with channel options and credentials.
 
-        The credentials are None for plain TCP. Certificates of several IP addresses must all have
-        the first one, because gRPC expects one name of a channel.
+        The credentials are None for plain TCP. The certificates of several IP addresses must all
+        name the first one, because gRPC expects one name for a channel.
 
         Raises:
             ValueError: the address or a file cannot be used, or a key would cross the network in
@@ -107,16 +107,16 @@ class Credentials:
         return target, named, grpc.ssl_channel_credentials(roots, private_key, certificate)
 
     def addresses(self, address: str) -> list[Address]:
-        """Return the addresses of TCP in a text; none for a unix socket.
+        """Return the TCP addresses in a text; none for a unix socket.
 
         Raises:
-            ValueError: it has another form, which gRPC alone knows.
+            ValueError: it has another form, which only gRPC can parse.
         """
         several = _several(address) if _is_list(address) else [parse(address.removeprefix(_DNS))]
         return [one for one in several if one.port]
 
     def with_key(self, address: str, key: str, tenant: str) -> Self:
-        """Return the same credentials with another key, for a connection to an address.
+        """Return the credentials with another key, checked for a connection to an address.
 
         Raises:
             ValueError: a value cannot be sent, or the key would cross the network in plain text.
@@ -126,7 +126,11 @@ class Credentials:
         return other
 
     def _parsed(self, address: str) -> Address:
-        """Return an address that may have the key."""
+        """Return the parsed address; of several, the first one.
+
+        Raises:
+            ValueError: it is no address, or the key would cross the network in plain text.
+        """
         if address.startswith(_PLAIN_SCHEME):
             raise ValueError(f"{address} is a URI of the tree; an address is HOST:PORT")
         if _is_list(address):
@@ -154,12 +158,12 @@ class Credentials:
 
 
 def is_several(target: str) -> bool:
-    """Return whether gRPC's name of a target may have several addresses."""
+    """Return True if a gRPC target may have several addresses."""
     return target.startswith(("ipv4:", "ipv6:", _DNS))
 
 
 def _is_list(address: str) -> bool:
-    """Return whether a text is a list of addresses, and not one of gRPC's own forms."""
+    """Return True for a text with several addresses that is no gRPC target such as `ipv4:A,B`."""
     return "," in address and not address.startswith(("ipv4:", "ipv6:", "unix:"))
 
 
@@ -168,7 +172,7 @@ def _is_name(parsed: Address) -> bool:
 
 
 def _several(text: str) -> list[Address]:
-    """Return addresses with commas between them; `vikings://` before the first holds for all.
+    """Return the addresses in a text with commas; `vikings://` before the first counts for all.
 
     Raises:
         ValueError: they are not all IP addresses of one family, all with TLS or all without.
@@ -195,11 +199,11 @@ _SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:
 
 
 def check_address(address: str, typed: str = 'Client("{}")') -> None:
-    """Raise an error that says how to write an address, for a text that is clearly something else.
+    """Raise an error that shows the right form if a text is clearly no address.
 
     Args:
         address: the address.
-        typed: the text to type for a right address, which stands for {}.
+        typed: the text to type for a right address; {} stands for the address.
 
     Raises:
         TypeError: it is no text.
@@ -251,7 +255,11 @@ def _from_file(path: str | None) -> str:
 
 
 def _header(name: str, value: str) -> str:
-    """Return a value that metadata can hold; an error does not show it."""
+    """Return a value without white space at its ends.
+
+    Raises:
+        ValueError: gRPC metadata cannot hold the value; the message does not show it.
+    """
     value = value.strip()
     if not re.fullmatch(r"[!-~]*", value):
         raise ValueError(f"{name} may hold printable ASCII characters without spaces alone")

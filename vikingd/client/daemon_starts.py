@@ -1,4 +1,4 @@
-"""Checks, a note and the error for each start of a daemon by a client."""
+"""The start of a daemon by a client: checks, a note on the terminal, and the error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_installed() -> None:
 
 
 def event_of(line: str) -> str:
-    """Return the event of a line of a daemon's log; of another line, the line."""
+    """Return the event in a line of a daemon's log; the line itself if it has none."""
     event = _EVENT.search(line)
     return (event[1] or event[2]) if event else line.strip()
 
@@ -63,7 +63,7 @@ def not_started(last: Iterable[str], log: str = "") -> ClientError:
 
 @contextmanager
 def note(daemon: str) -> Iterator[Callable[[str], None]]:
-    """Tell on a terminal's stderr that the start takes long, and what the daemon does."""
+    """Print on a terminal's stderr that the start takes long, and what the daemon is doing."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

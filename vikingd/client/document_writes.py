@@ -48,7 +48,7 @@ class PutSummary:
     seconds: float = 0.0
 
     def count(self, sent: Sent) -> None:
-        """Add the result of a batch."""
+        """Add the result of a batch to the numbers."""
         self.failed += sent.failed
         self.revision = max(self.revision, sent.revision)
         for _, outcome in sent.written:
@@ -58,7 +58,7 @@ class PutSummary:
 
 
 def place_of(text: str, at: str, title: str) -> str:
-    """Return the URI of a text: `at`, or below `at` a name of its first words and its hash."""
+    """Return the URI for a text: `at`, or a name from its first words and its hash below `at`."""
     if not at.endswith("/"):
         return at
     said = without_invisible(title or text[:1000])
@@ -123,7 +123,10 @@ def put_many(
 def _messages(
     documents: Iterable[Given], summary: PutSummary, advance: Callable[[int], None]
 ) -> Iterator[ContextInput]:
-    """Yield the messages of documents; one that no message holds, or is given again, fails."""
+    """Yield the messages of documents.
+
+    One that cannot be sent, or is given twice, is counted as failed.
+    """
     failed = summary.failed
     seen: set[str] = set()
     for i, given in enumerate(documents):
@@ -147,7 +150,7 @@ def _messages(
 
 
 def check_documents(documents: Any) -> None:
-    """Raise an error for a value that is clearly no iterable of documents.
+    """Raise an error for a value that is clearly no collection of documents.
 
     Raises:
         TypeError: it is one document, a text, or no iterable.
@@ -163,7 +166,7 @@ def check_documents(documents: Any) -> None:
 
 @contextmanager
 def advancing(progress: Progress, documents: object) -> Iterator[Callable[[int], None]]:
-    """Yield a function that shows the progress, or does nothing.
+    """Yield a function that takes the number of documents just finished, as `progress` asks for.
 
     Raises:
         TypeError: `progress` is no bool and no function.

@@ -1,4 +1,4 @@
-"""The import of files: it sends changed contexts and removes missing ones. It shows nothing."""
+"""The import of files: it sends changed contexts and removes missing ones. It prints nothing."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ImportSummary:
     is_unchanged: bool = False
 
     def tell(self, remark: Remark) -> None:
-        """Add a remark."""
+        """Add a remark on a file to the list of its kind."""
         if isinstance(remark, LeftOut):
             self.left_out.append(remark)
         elif isinstance(remark, Renamed):
@@ -201,7 +201,7 @@ class Importer:
 
     @property
     def remaining(self) -> Collection[str]:
-        """The URIs of the stored contexts that this import has read and has not removed."""
+        """The URIs of the stored contexts that this import has listed and has not removed."""
         return self._present.keys()
 
     def _check_cancelled(self) -> None:
@@ -216,7 +216,7 @@ class Importer:
                 )
 
     def _changed(self, items: Iterable[Item]) -> Iterator[ContextInput]:
-        """Yield the contexts to send; other items are finished here."""
+        """Yield the contexts to send, and count or list all other items."""
         for item in items:
             self._check_cancelled()
             if isinstance(item, Linked):
@@ -236,7 +236,7 @@ class Importer:
                 yield message
 
     def _compared(self, draft: Draft) -> ContextInput | None:
-        """Return the message of a draft that the store lacks; None if there is nothing to send."""
+        """Return the message to send for a draft; None if the store has it already."""
         summary = self.summary
         if syntax_of(uris.name(draft.uri)) is Syntax.MARKDOWN:
             summary.as_text += (Failure(draft.uri, why) for why in faults(draft.content))
@@ -264,9 +264,10 @@ class Importer:
         return encoded(draft, summary.failed)
 
     def _with_news(self, draft: Draft) -> Draft:
-        """Return the draft without the memory states that the store already has.
+        """Return the draft without memory counters and times that the store has already.
 
-        A remaining state is merged with the stored one, so that counts since an export are kept.
+        Other counters and times are merged with the stored ones, so that counts since an export are
+        kept.
         """
         if draft.passages is None or not any(p.entry for p in draft.passages):
             return draft
@@ -289,7 +290,10 @@ class Importer:
         return replace(draft, passages=tuple(passages))
 
     def _makes_way(self, draft: Draft) -> bool:
-        """Return True if no context of the other kind is in the way; `delete` removes it."""
+        """Return True unless a stored file is in the place of a needed directory, or the reverse.
+
+        With `delete` such a context is removed; otherwise the draft is listed as failed.
+        """
         for uri in (*uris.ancestors(draft.uri), draft.uri):
             present = self._present.get(uri)
             if present and present.is_directory != (uri != draft.uri or draft.is_directory):
@@ -302,10 +306,10 @@ class Importer:
         return True
 
     def _gone(self) -> list[str]:
-        """Return the outermost stored contexts that are not among the items.
+        """Return the topmost stored contexts that are not among the items.
 
-        Contexts whose files could not be read or are left out are kept, and directories of kept
-        contexts.
+        Contexts whose files could not be read or are left out are kept, and so are the directories
+        of kept contexts.
         """
         unread = {item.uri for item in self.summary.unreadable if item.uri}
         unread.update(self.summary.kept)
@@ -319,9 +323,9 @@ class Importer:
         )
 
     def _no_longer_described(self, gone: Collection[str]) -> None:
-        """Clear the directories that describe themselves by a file that is about to be removed.
+        """Clear the abstracts of directories whose describing file, such as a README, is removed.
 
-        What somebody else wrote about a directory stays.
+        An abstract that differs from that of the file stays, since somebody else wrote it.
         """
         drafts = []
         for uri in gone:
@@ -338,9 +342,10 @@ class Importer:
             self._count(run(self._client, put_in_parts(batch)))
 
     def _left_behind(self) -> list[str]:
-        """Return the outermost stored contexts whose files are there, and left out.
+        """Return the topmost stored contexts whose files still exist but are now left out.
 
-        What `include` does not name may be that of another import, and only `delete` asks for it.
+        A file that `include` does not match may belong to another import; it counts only with
+        `delete`.
         """
         out = {
             item.uri
@@ -369,7 +374,7 @@ class Importer:
                 del self._present[uri]
 
     def _link(self) -> None:
-        """Make the links whose two ends are among the drafts."""
+        """Create the links whose two ends are both among the drafts."""
         for link in self._links:
             if self.summary.dry_run or not {link.uri, link.other} <= self._seen:
                 continue
@@ -411,7 +416,7 @@ class Importer:
 def items_of(
     path: Path, uri: str, selection: Selection, *, delete: bool
 ) -> tuple[str, Iterator[Item], int]:
-    """Return the top URI and the items of an import from `path` to `uri`, and about their number.
+    """Return the top URI, the items and an estimate of their number, for an import to `uri`.
 
     Raises:
         InvalidField: `uri`, `path`, `delete` or a part of `selection` is invalid; the error names
@@ -433,7 +438,7 @@ def items_of(
 
 
 def _read_lines(path: Path, top: str) -> Iterator[Item]:
-    """Yield the items of JSON lines; an unreadable line without a URI gets the top's."""
+    """Yield the items of JSON lines; an unreadable line without a URI gets the URI `top`."""
     for item in read_jsonl(path):
         lost = isinstance(item, Unreadable) and not item.uri
         yield replace(item, uri=top) if lost else item

@@ -1,4 +1,4 @@
-"""Ctrl-C: its deferral, and a note of it."""
+"""Ctrl-C: its delay during a block, and an event that records it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Defer Ctrl-C until after the block: inside it, a pool's lock could stay locked.
+    """Delay Ctrl-C until the end of the block: inside it, a pool's lock could stay locked.
 
     Python raises KeyboardInterrupt only in the main thread, and only with a Python handler. In
-    other cases nothing is deferred.
+    other cases nothing is delayed.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -32,10 +32,10 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def noted(event: threading.Event) -> Iterator[None]:
-    """Set an event at Ctrl-C, before KeyboardInterrupt is raised.
+    """Set `event` at Ctrl-C during the block, before KeyboardInterrupt is raised.
 
     Python drops an exception that is raised within a callback of the garbage collector. Code that
-    waits for long looks at the event, too.
+    waits for long checks the event, too.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

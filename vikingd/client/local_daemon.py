@@ -83,7 +83,7 @@ _children: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()
 
 
 def _let_go() -> None:
-    """Close this process's ends of the pipes: a fork must not keep the daemons of its parent."""
+    """Close the pipes to the daemons in a forked process, which would keep the daemons running."""
     for process in list(_children):
         if process.stdin is not None:
             with suppress(OSError):
@@ -96,7 +96,7 @@ os.register_at_fork(after_in_child=_let_go)
 def _address(
     process: subprocess.Popen[str], said: Callable[[str], None], log: BinaryIO | None
 ) -> str:
-    """Wait until the daemon serves; its log goes on being read."""
+    """Wait until the daemon serves, and return its address; a thread goes on reading its log."""
     last: collections.deque[str] = collections.deque(maxlen=10)
     serves = threading.Event()
 
@@ -225,7 +225,7 @@ def _check_free(path: Path) -> None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return True if a process holds the lock; not every system and file system names it."""
+    """Return True if a process holds the lock of a store directory."""
     try:
         with open_regular(path / _LOCK) as lock:
             return not platform.lock(lock.fileno(), shared=True)
@@ -244,7 +244,7 @@ def _in_use(path: Path, holder: str, pid: int = 0) -> StoreInUse:
 
 
 def _holder(pid: int) -> str:
-    """Return the process that holds a store in words; of a child, its parent."""
+    """Return a text that names the process which holds a store, or the parent of that process."""
     command = _command(pid)
     if "vikingd.daemon.child_daemon" not in command:
         return f"process {pid}" + (f" ({command})" if command else "")

@@ -1,4 +1,4 @@
-"""Commits of a conversation: the memories of its new messages, taken in the background."""
+"""Commits of a conversation: `extract` calls for its new messages, made in the background."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _UNSURE = (DeadlinePassed, Stopping, TimedOut, Unreachable)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One call of a commit.
+    """One `extract` call of a commit.
 
     Attributes:
         session: the messages of the call.
         arguments: the other arguments of `extract`, the same ones for each attempt.
         offset: the number of messages of the whole session before the first one of the call.
-        end: the end of the call in the whole session.
+        end: the number of messages of the whole session up to the last one of the call.
     """
 
     session: SearchSession
@@ -70,7 +70,7 @@ class Commit:
         self._summary = session.summary
 
     def steps(self) -> Steps[ExtractResult]:
-        """Make the calls, and return their results as one."""
+        """Make the calls, and return their joined results."""
         session = self._session
         results: list[ExtractResult] = []
         for piece in self._pieces():
@@ -113,7 +113,7 @@ class Commit:
 
 
 def _moved(result: ExtractResult, by: int) -> ExtractResult:
-    """Return a result whose evidence, turns and sentences count all messages of the session."""
+    """Add `by` to all message indices of a result; they then count from the session's beginning."""
 
     def moved(one: Any) -> Any:
         return replace(one, evidence=tuple(by + i for i in one.evidence))
@@ -133,7 +133,7 @@ def _moved(result: ExtractResult, by: int) -> ExtractResult:
 
 
 def _joined(episodes: Sequence[Episode]) -> Episode | None:
-    """Return the episodes of several calls as one."""
+    """Join the episodes of several calls into one; None if there is none."""
     if not episodes:
         return None
     return replace(episodes[0], turns=tuple(turn for one in episodes for turn in one.turns))

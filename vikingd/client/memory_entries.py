@@ -75,7 +75,7 @@ class _Scope:
         return not file.is_directory and (not kind or memory_type_of(file.uri) == kind)
 
     def _check_empty(self, root: str, error: ClientError) -> None:
-        """Raise an error unless it says that a root has no memories, or its caller has no user."""
+        """Raise `error` unless it means that the root has no memories or the caller has no user."""
         is_no_user = root == _OWN and self._is_all and "has no user" in error.message
         if not (isinstance(error, NotFound) or is_no_user):
             raise error
@@ -84,7 +84,7 @@ class _Scope:
 class Memories(_Scope):
     """The memories of a user, of a project, or of neither.
 
-    An iteration reads the files one by one, so it may be long, and it may be ended early.
+    An iteration reads one file after the other as it advances.
     """
 
     def __init__(self, client: BlockingMethods, user: str, project: str, kind: str) -> None:
@@ -188,14 +188,14 @@ def entries_of(file: Context) -> list[MemoryEntry]:
 
 
 def _text(file: Context, number: int) -> str:
-    """Return the text of a memory, without the indentation of its further lines."""
+    """Return the text of the memory whose first passage has this number, without indentation."""
     passage = file.passages[number]
     indent = " " * _column(file.content, passage)
     return file.content[passage.start : _end(file, number)].replace(f"\n{indent}", "\n")
 
 
 def _end(file: Context, number: int) -> int:
-    """Return the end of the memory that begins with a passage."""
+    """Return the end of the memory whose first passage has this number."""
     behind = islice(file.passages, number + 1, None)
     return max(p.end for p in (file.passages[number], *takewhile(attrgetter("continues"), behind)))
 
@@ -245,7 +245,7 @@ def _edit(memory: int | MemoryEntry, text: str) -> Steps[MemoryEntry]:
 
 
 def _rewritten(file: Context, at: ContextPassage, text: str) -> Document:
-    """Return a file with another text of a memory, which keeps its counters and times."""
+    """Return a file with another text for a memory, which keeps its counters and times."""
     assert at.memory is not None
     indent = " " * _column(file.content, at)  # further lines of an item are indented to match
     lines = [line.strip() for line in text.strip().splitlines()]

@@ -1,8 +1,8 @@
-"""The methods of the clients. Each is declared once, by the function that makes its request.
+"""The declaration of the clients' methods, each by the function that makes its request.
 
 The decorators here make a Method of such a function. `with_functions` gives each class of clients a
-plain function of each Method, with the same arguments. `__get__` tells type checkers and editors
-what these return; nothing calls it.
+plain function for each Method, with the same arguments. `__get__` is only for type checkers and
+editors: it states the types of these functions, and nothing calls it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Stubs:
 
 
 def _largest(rpc: Any) -> dict[str, int]:
-    """Return the largest values of the fields of a request that are whole numbers."""
+    """Return the largest value of each unsigned integer field of a request, by name."""
     bits = {FieldDescriptor.TYPE_UINT32: 32, FieldDescriptor.TYPE_UINT64: 64}
     found = {
         field.name: (1 << bits[field.type]) - 1
@@ -87,7 +87,7 @@ def _largest(rpc: Any) -> dict[str, int]:
 
 
 class If(NamedTuple):
-    """The condition under which a request may be sent again, in words and as a predicate."""
+    """A condition under which a request may be sent again: `words` for people, and a predicate."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -170,15 +170,15 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
         def __get__(self, client: Any, owner: Any) -> Any: ...
 
     def is_repeatable(self, request: Any) -> bool:
-        """Return True if this request of a `retried` method may be sent again."""
+        """Return True if the declaration allows to send this request again."""
         return self.retried.holds(request) if isinstance(self.retried, If) else True
 
     def may_repeat(self, request: Any) -> bool:
-        """Return True if this request may be sent again, although it may have been done."""
+        """Return True if a request may be sent again even if the daemon may have done its work."""
         return bool(self.retried) and self.is_repeatable(request)
 
     def document(self, function: Any, owner: type, returned: Any) -> None:
-        """Document a function of a class of clients, which returns a type, as this method."""
+        """Give a function of a client class the name, docstring and signature of this method."""
         signature = inspect.signature(self._make)
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         function.__name__ = self.name

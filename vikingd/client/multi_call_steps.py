@@ -1,6 +1,6 @@
-"""Work of several calls, written once for the synchronous and the asynchronous client.
+"""Work that needs several calls, written once for the synchronous and the asynchronous client.
 
-A function of such work is a generator. It yields calls, gets their results, and returns its own.
+Such work is a generator. It yields each call, receives its result, and returns its own result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Call(NamedTuple):
 
     Attributes:
         method, args, named: the name and the arguments.
-        most: of a method that lists items, the items to take; 0: the method is no such one.
+        most: the number of items to take from a method that lists items; 0 for other methods.
     """
 
     method: str
@@ -49,7 +49,7 @@ def run(client: Any, steps: Steps[T]) -> T:
 
 
 async def arun(client: Any, steps: Steps[T]) -> T:
-    """Do the same with an asynchronous client. A cancellation closes the generator."""
+    """Do the same as `run` with an asynchronous client. A cancellation closes the generator."""
     try:
         call = next(steps)
         while True:

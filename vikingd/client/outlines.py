@@ -82,7 +82,7 @@ class SymbolsResult(Rows[FoundSymbol]):
 
 
 def symbols_of(uri: str, content: str) -> list[FoundSymbol] | None:
-    """Return the symbols of a file by its content; None if it has no outline.
+    """Return the symbols in the content of a file; None if files of its kind have no outline.
 
     Raises:
         ClientError: the grammar of its language is not installed (GRAMMAR_NOT_INSTALLED).

@@ -1,4 +1,4 @@
-"""The progress of a listing that comes in pages."""
+"""A check against endless listings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_EMPTY = 10_000
 
 
 class Progress:
-    """A check that each page leads on, since a server may send pages for ever."""
+    """A check that a listing ends: no page token or first item comes twice."""
 
     def __init__(self) -> None:
         self._tokens: set[str] = set()
@@ -21,7 +21,7 @@ class Progress:
         self._empty = 0
 
     def check(self, items: Any, token: str) -> None:
-        """Take the items of a page and the token of the next one.
+        """Record the items of a page and the token of the next one.
 
         Raises:
             ClientError: the token or the first item was in an earlier page, or too many pages in a

@@ -1,4 +1,4 @@
-"""The conversion of replies to dataclasses of the client and of the domain."""
+"""The conversion of reply messages to dataclasses of the client and of the domain."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Read = Callable[[Any], Any]
 
 
 def read(kind: Callable[..., T], message: Message) -> T:
-    """Return a dataclass `kind` with the values of the message's fields of the same names."""
+    """Return a dataclass of type `kind` from the message's fields of the same names."""
     return kind(*[read(message) for read in _readers(kind)])
 
 
 @cache
 def _readers(kind: Any) -> tuple[Read, ...]:
-    """Return a reader for each attribute of a dataclass, chosen by its type."""
+    """Return, for each attribute of a dataclass, a function that reads it from a message."""
     hints = get_type_hints(kind)
     return tuple(reader(field.name, hints[field.name]) for field in fields(kind))
 
 
 def reader(name: str, hint: Any) -> Read:
-    """Return the function that converts the field `name` of a message to the type `hint`."""
+    """Return a function that reads the field `name` of a message as the type `hint`."""
     get = attrgetter(name)
     optional = NoneType in get_args(hint)
     if optional:
@@ -51,7 +51,7 @@ def reader(name: str, hint: Any) -> Read:
 
 
 def conversion(hint: Any) -> Read:
-    """Return the function that converts a field to the type `hint`."""
+    """Return a function that converts the value of a field to the type `hint`."""
     if hint in _CONVERSIONS:
         return _CONVERSIONS[hint]
     if get_origin(hint) is tuple:
@@ -86,7 +86,7 @@ _CONVERSIONS: dict[Any, Read] = {
 
 
 def context_of(message: contexts_pb2.Context) -> Context:
-    """Return the context in a reply of Get."""
+    """Return the domain's context from a reply of Get."""
     return Context(
         message.uri,
         message.is_directory,
@@ -113,7 +113,7 @@ def context_of(message: contexts_pb2.Context) -> Context:
 
 
 def entry_of(passage: contexts_pb2.Passage) -> Entry | None:
-    """Return the memory state of a passage; None if the passage is no memory."""
+    """Return the id, counters and times of a memory's passage; None for any other passage."""
     if not passage.HasField("memory"):
         return None
     memory = passage.memory
@@ -122,5 +122,5 @@ def entry_of(passage: contexts_pb2.Passage) -> Entry | None:
 
 
 def micros(time: Timestamp) -> int:
-    """Return a time in microseconds since the epoch."""
+    """Convert a Timestamp to microseconds since the epoch."""
     return time.seconds * 1_000_000 + time.nanos // 1000

@@ -97,7 +97,7 @@ def _row(hit: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a hit as JSON has it."""
+    """Return a value of a hit in a form that json.dumps takes."""
     if is_dataclass(value) and not isinstance(value, type):
         named = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {

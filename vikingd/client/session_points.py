@@ -1,12 +1,13 @@
-"""The points that a client's session has seen.
+"""The points (revisions of a store's history) that a client's session has seen.
 
-The daemon answers from a state that contains all points that a call sends. So the point of a reply
-takes the place of the points that its call sent. Replies of calls that ran at the same time may
-arrive in any order, and may belong to different epochs; no order of such points is known. So a
-session holds the points of several epochs until a later call has sent them all.
+A point is a revision together with its store and epoch, the time since a writer's start. The daemon
+answers from a state that contains all points that a call sends. So the point of a reply replaces
+the points that its call sent. Replies of calls that ran at the same time may arrive in any order,
+and may belong to different epochs; no order of such points is known. So a session holds the points
+of several epochs until a later call has sent them all.
 
 Invariant: each point that the session saw is contained in the state of a point that it holds, or
-HistoryLost told the caller of its loss.
+HistoryLost reported its loss to the caller.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Seen:
 
     @property
     def text(self) -> str:
-        """The value of the metadata for the next call; "" if no point was seen."""
+        """The metadata value for the next call, with all points; "" if no point was seen."""
         return self._text
 
     def replied(self, sent: str, metadata: Iterable[tuple[str, Any]] | None) -> None:
-        """Take the point of a successful reply.
+        """Add the point of a successful reply, and drop the points that it replaces.
 
         Args:
-            sent: the value that the call sent.
+            sent: the metadata value that the call sent.
             metadata: the trailing metadata of the reply.
         """
         points = [str(value) for name, value in metadata or () if name == KEY]
@@ -55,11 +56,12 @@ class Seen:
     def lost(self, sent: str, point: str) -> None:
         """Replace the lost points after HistoryLost.
 
-        An earlier point of the same epoch came after another HistoryLost, and stays.
+        A point of the same epoch that is not among the sent ones came after another HistoryLost,
+        and stays.
 
         Args:
-            sent: the points that the call sent; they are forgotten.
-            point: the point with which the session goes on; "" for no point.
+            sent: the points that the call sent, which are dropped.
+            point: the point with which the session continues; "" for no point.
         """
         with self._lock:
             for epoch, revision in _parsed(sent).items():

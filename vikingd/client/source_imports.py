@@ -55,11 +55,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The functions that an import by address tells of its progress.
+    """The functions that report the progress of an import by address.
 
     Attributes:
-        fetched: called with the number of objects, pages or members that just came.
-        counted: called with about the number of contexts, after the fetch.
+        fetched: called with the number of objects, pages or members that were just received.
+        counted: called after the fetch with an estimate of the number of contexts.
         advance: called with the number of contexts that were just finished.
     """
 
@@ -69,7 +69,7 @@ class Progress:
 
 
 def chosen_options(given: Mapping[str, Any]) -> SourceOptions:
-    """Return options by their names as a record keeps them.
+    """Return the options that choose files, by name, in the form of a source's record.
 
     Raises:
         InvalidField: an option that chooses files is invalid.
@@ -83,7 +83,7 @@ def chosen_options(given: Mapping[str, Any]) -> SourceOptions:
 
 
 def check_of_addresses(options: SourceOptions) -> None:
-    """Raise InvalidField for an option that a path does not take."""
+    """Raise InvalidField if an option that only addresses take is given for a path."""
     for name in _OF_ADDRESSES:
         if getattr(options, name):
             raise errors.InvalidField(name, "needs an address, such as https:// or git+https://")
@@ -96,7 +96,7 @@ def _globs(given: Iterable[str] | str) -> list[str]:
 def record_of(
     daemon: str, tenant: str, address: Address, uri: str, options: SourceOptions
 ) -> Record:
-    """Return the record of an import, with the state of the last one.
+    """Return the record of a source to import, with the stored state of its last import.
 
     Args:
         daemon: the address of the daemon.
@@ -200,9 +200,9 @@ def _fetch(
     told: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
-    """Fetch a source on a thread: it ends where it looks at `cancelled`, also after Ctrl-C.
+    """Fetch a source on a thread, which ends soon after `cancelled` is set, also by Ctrl-C.
 
-    The main thread wakes up now and then, since another thread may have taken the signal.
+    The main thread wakes up now and then, because another thread may have received the signal.
     """
     with ThreadPoolExecutor(1) as pool, noted(cancelled):
         work = pool.submit(fetch, address, record, told, cancelled)
@@ -302,9 +302,9 @@ class _Import:
                 summary.revision = max(summary.revision, reply.revision)
 
     def _items(self) -> Iterator[Item]:
-        """Yield the items of the files, the directory of the source last.
+        """Yield the items of the files, and last the directory of the source.
 
-        So the directory names a commit only after its files.
+        So the directory names a commit only after the files of that commit are imported.
         """
         top: Draft | None = None
         has_files = False
@@ -323,7 +323,7 @@ class _Import:
             yield found
 
     def _shown(self, item: T) -> T:
-        """Return a remark with the path below the folder in place of that in the cache."""
+        """Return a remark with its path relative to the source, and not in the cache."""
         if isinstance(item, Linked):
             return item
         path: str = item.path  # type: ignore[attr-defined]  # all remarks have one
@@ -331,7 +331,7 @@ class _Import:
         return replace(item, path=below)  # type: ignore[type-var]
 
     def _with_origin(self, draft: Draft) -> Draft:
-        """Return a draft with the address that it came from."""
+        """Return a draft with the address of its file in the metadata `source`."""
         origin = self._origins.get(draft.uri)
         if origin is None or uris.context_type(draft.uri) is ContextType.MEMORY:
             return draft
@@ -348,7 +348,10 @@ class _Import:
         return replace(draft, metadata=metadata, time=time, title=title)
 
     def _top(self, described: Draft | None) -> Draft | None:
-        """Return the draft of the directory of the source; None if there is nothing to write."""
+        """Return a draft that adds address and commit of the source to its directory's metadata.
+
+        None if they are stored already.
+        """
         said = {SOURCE: self._record.address}
         if commit := self._importer.summary.commit:
             said[COMMIT] = commit
@@ -365,7 +368,10 @@ class _Import:
 
 
 def _in_order(moves: Iterable[tuple[str, str]], there: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield moves so that each finds its target free, if there is such an order."""
+    """Yield moves in an order in which each target is free.
+
+    Moves without such an order come last.
+    """
     taken, left = set(there), list(moves)
     while left:
         later = []
@@ -401,7 +407,7 @@ def _counts(summary: ImportSummary) -> dict[str, Any]:
 
 
 def _nothing(fetched: Fetched) -> SourceFailed:
-    """Return the error for a first fetch that brought no file."""
+    """Return the error for a first fetch that found no file."""
     why = [f"{one.address} {one.reason}" for one in fetched.not_taken[:3]]
     return SourceFailed("; ".join(why) or "there is no file to import")
 

@@ -40,7 +40,7 @@ def delete_in_parts(
 
 
 def outermost(names: Iterable[str]) -> list[str]:
-    """Return the URIs that are not below another one."""
+    """Return the URIs that are not below another one of them."""
     tops: list[str] = []
     for uri in sorted(names, key=lambda uri: uri.split("/")):
         if not tops or not uris.is_within(uri, tops[-1]):

@@ -1,7 +1,7 @@
-"""The reason why a daemon is not reached, in plain words, after a look at its hosts.
+"""The reason in plain words why a daemon cannot be reached, found by connecting to its hosts.
 
-gRPC tells why one of them failed, the last one. A name such as localhost has two hosts for gRPC, of
-which one refuses connections and the other has a certificate that cannot be accepted.
+gRPC reports the failure of the last host only. A name such as localhost has two hosts for gRPC: one
+may refuse connections, and the other may have a certificate that cannot be accepted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]
 
 
 def unreachable(message: str, address: str) -> tuple[str, str]:
-    """Return the reason of a failed connection, and a hint with options of vikingctl.
+    """Return the reason of a failed connection, and a hint which options of vikingctl help.
 
     Args:
         message: gRPC's message.
@@ -79,7 +79,7 @@ def unreachable(message: str, address: str) -> tuple[str, str]:
 
 
 def _is_told(message: str, address: str) -> bool:
-    """Return whether gRPC's message has more than that nobody takes the connection."""
+    """Return True if gRPC's message gives a reason other than that the connection is refused."""
     return any(part in message for part, *_ in _faults(address)) or bool(_REFUSED.search(message))
 
 
@@ -88,7 +88,7 @@ def _faults(address: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def unreached(message: str, address: str) -> str:
-    """Return the error of a failed connection in a program.
+    """Return the reason of a failed connection, for the error in a program.
 
     Args:
         message: gRPC's message.
@@ -108,9 +108,9 @@ def unreached(message: str, address: str) -> str:
 
 
 def looked_at(message: str, address: str, credentials: Credentials) -> str:
-    """Return gRPC's message about an address, or the fault of a host that takes connections.
+    """Return gRPC's message, with the fault of the first host that accepts a connection.
 
-    The fault is in gRPC's words. It blocks for seconds at most.
+    The fault is in gRPC's words. The call blocks for a few seconds at most.
     """
     if _is_told(message, address):
         return message
@@ -123,9 +123,9 @@ def looked_at(message: str, address: str, credentials: Credentials) -> str:
 
 
 def _hosts(address: str, credentials: Credentials) -> list[tuple[str, int, str]]:
-    """Return IP address, port and, for TLS, the expected name of each host.
+    """Return (IP address, port, expected name for TLS or "") of each host of an address.
 
-    For one IP address there is none: gRPC has told all.
+    A single IP address gives none, because gRPC's message already has its fault.
     """
     try:
         several = credentials.addresses(address)
@@ -143,7 +143,7 @@ def _hosts(address: str, credentials: Credentials) -> list[tuple[str, int, str]]
 
 
 def _of_tls(raw: socket.socket, name: str, credentials: Credentials) -> str:
-    """Return the fault of a handshake; "" if there is none."""
+    """Return the fault of a TLS handshake in gRPC's words; "" if there is none."""
     context = ssl.create_default_context(cafile=credentials.ca or None)
     context.set_alpn_protocols(["h2"])
     if credentials.certificate:

@@ -1,4 +1,4 @@
-"""The one daemon of this user, for clients with the address `user`: found, or started."""
+"""The one daemon of this user, for clients with the address `user`; it is started if needed."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class UsersDaemon:
 
     @property
     def is_fresh(self) -> bool:
-        """True shortly after an answer."""
+        """True if the daemon answered a short time ago, so that no check is needed."""
         return time.monotonic() - self._answered < _FRESH
 
     def answered(self) -> None:
-        """Note that a call was answered."""
+        """Record that the daemon answered a call now."""
         self._answered = time.monotonic()
 
     def reach(self) -> None:
-        """Start the daemon if nobody listens, and wait until it serves.
+        """Start the daemon if it does not run, and wait until it serves.
 
         Raises:
             ClientError: the daemon is not installed (SERVER_NOT_INSTALLED) or does not start
@@ -72,9 +72,9 @@ class UsersDaemon:
             raise not_started([f"{self.socket}: {error.strerror or error}"]) from None
 
     def mends(self, error: ClientError, attempt: int, *, is_repeatable: bool) -> bool:
-        """Return whether to repeat a call that failed; a daemon that is gone is started again.
+        """Return True if a failed call should be repeated, and start the daemon again before that.
 
-        A call that was not sent is repeated in any case.
+        A call that was certainly not sent is always repeated.
 
         Args:
             attempt: the number of failures of this call.
@@ -117,14 +117,14 @@ class UsersDaemon:
                 time.sleep(_LOOK)
 
     def _tell_difference(self) -> None:
-        """Tell once on a terminal's stderr that the daemon has another version."""
+        """Print once, on a terminal's stderr, that the daemon has another version."""
         if not self._has_told and sys.stderr.isatty() and (text := version_difference(self.socket)):
             print(f"vikingd: {text}", file=sys.stderr, flush=True)
         self._has_told = True
 
 
 def _holder_of_store() -> list[str]:
-    """Return who else has the store of the user, and a way out; none if nobody is known."""
+    """Return who else holds the user's store, with a remedy; nothing if no holder is known."""
     pid = platform.holder_of(Path(user_store()) / "lock")
     if pid is None:
         return []
@@ -136,7 +136,7 @@ def _holder_of_store() -> list[str]:
 
 
 def version_difference(path: str) -> str:
-    """Return that the daemon at this socket has another version; "" if not, or if none is known.
+    """Return a text if the daemon at this socket has another version than this client; else "".
 
     Raises:
         OSError: the lock of the daemon cannot be read.

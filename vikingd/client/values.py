@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     class Array(Protocol):
-        """An array of numpy, whose type is no Buffer before Python 3.12."""
+        """A numpy array; before Python 3.12 its type does not count as a Buffer."""
 
         def __array__(self, *args: Any, **named: Any) -> Any: ...
 
@@ -194,12 +194,12 @@ def timestamp(micros: int) -> timestamp_pb2.Timestamp:
 
 
 def one_of(kind: type[E], value: E | str | int, name: str) -> Any:
-    """Return the member of an enum that a value names; the enums of the proto have its number.
+    """Return the member of an enum for a value that a caller gives.
 
     Args:
         kind: the enum.
         value: a member, its number, or its name in any case ("resource", "Best-First"); singular
-            and plural are one.
+            and plural are equal.
         name: the argument, for errors.
 
     Raises:
@@ -226,14 +226,14 @@ def one_of(kind: type[E], value: E | str | int, name: str) -> Any:
 
 
 def many_of(kind: type[E], values: Many[E], name: str) -> list[Any]:
-    """Return the members of an enum that one value or several name; see `one_of`."""
+    """Return the enum members for one value or several; see `one_of`."""
     if isinstance(values, (str, int)) or not isinstance(values, Iterable):
         return [one_of(kind, values, name)]
     return [one_of(kind, value, name) for value in values]
 
 
 def each(values: Any, one: type[T] | tuple[type[T], ...], name: str, wanted: str) -> list[T]:
-    """Return several values, or one that is given alone, as a list.
+    """Return a list of the values; a single value of the type `one` gives a list of it alone.
 
     Raises:
         TypeError: a value is of another type.
@@ -250,7 +250,7 @@ def each(values: Any, one: type[T] | tuple[type[T], ...], name: str, wanted: str
 
 
 def flat(given: Iterable[Any], one: type[T], name: str, wanted: str) -> list[T]:
-    """Return one list of values, with the values of lists among them in their place.
+    """Return one list of the values; lists among them are replaced by their values.
 
     Raises:
         TypeError: a value is of another type.

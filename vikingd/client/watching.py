@@ -146,7 +146,7 @@ class Watched:
                 is_first = False
 
     def _events(self) -> Iterator[set[str]]:
-        """Yield the paths of changes, also an empty set from time to time.
+        """Yield the set of changed paths after each change, and an empty set from time to time.
 
         The iterator ends if the watcher fails later than at its start.
         """
@@ -169,7 +169,10 @@ class Watched:
                 raise OSError(f"{self._folder.path} cannot be watched: {error}") from None
 
     def _import(self, named: Collection[str]) -> ImportSummary | None:
-        """Import a change, however long the daemon is away; return None if nothing changed."""
+        """Import a change, waiting for the daemon as long as needed.
+
+        Return None if nothing changed.
+        """
         pause = _FIRST_PAUSE
         failed = False
         while True:
@@ -228,9 +231,9 @@ class Watched:
         return list(read_file(self._folder.tree, path, documents))
 
     def _move(self, found: Difference) -> tuple[int, int]:
-        """Move what was renamed; return the number of moved contexts, and the revision.
+        """Move renamed contexts; return the number of moved contexts, and the revision.
 
-        A move that the daemon refuses is left to the import, which removes and creates.
+        If the daemon refuses a move, the import removes the old context and creates the new one.
         """
         moved = revision = 0
         moves = deque(found.moved)
@@ -253,7 +256,7 @@ class Watched:
         read: Callable[[str], list[FileItem]],
         is_first: bool,
     ) -> Iterator[Item]:
-        """Yield the drafts of what changed, in the order of a plain import."""
+        """Yield the drafts of changed files and directories, in the order of a plain import."""
         folder = self._folder
 
         def file(path: str) -> Iterable[Read]:
@@ -290,7 +293,7 @@ class Watched:
                     found.now[directory].is_unsure = True
 
     def _stored(self, found: Difference) -> Iterator[Context]:
-        """Yield the stored contexts of all that changed."""
+        """Yield the stored contexts of all changed files and directories, for the comparison."""
         folder = self._folder
         read: set[str] = set()
         for path in sorted({*found.whole, *found.gone, *found.files, *found.directories}):
@@ -305,7 +308,7 @@ class Watched:
                     yield self._client.get(uri).context
 
     def _news(self, unreadable: list[Unreadable], found: Difference) -> list[Unreadable]:
-        """Return the unreadable files that were not told in this state."""
+        """Return the unreadable files that were not reported yet in their present state."""
         news = []
         for item in unreadable:
             entry = found.now.get(self._folder.path_of(item.uri)) if item.uri else None

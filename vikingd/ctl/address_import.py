@@ -29,10 +29,10 @@ Asked = tuple[Address, Record]
 
 
 def interval(text: str) -> int:
-    """Return the seconds of an interval such as 6h.
+    """Return the seconds of an interval such as "6h".
 
     Raises:
-        InvalidField: it is none, or shorter than a minute.
+        InvalidField: it is no interval, or is shorter than a minute.
     """
     match = re.fullmatch(r"(\d{1,6})([smhd])", text)
     seconds = int(match[1]) * _UNITS[match[2]] if match else 0
@@ -63,7 +63,7 @@ def import_address(session: Session, asked: Asked, *, dry_run: bool, no_wait: bo
 
 
 def refresh(session: Session, asked: Asked) -> None:
-    """Import a source if it has changed, and report it in one line, and its faults.
+    """Import a source if it has changed; print one line about it, and one for each fault.
 
     Raises:
         ClientError: it cannot be fetched, or the daemon cannot be reached.
@@ -83,7 +83,7 @@ def refresh(session: Session, asked: Asked) -> None:
 
 
 def keep_fresh(session: Session, sources: Callable[[], Sequence[Asked]], seconds: int) -> None:
-    """Refresh sources at an interval until Ctrl-C; a failure is told, and tried again.
+    """Refresh sources at an interval until Ctrl-C; a failure is printed, and tried again.
 
     Args:
         session: the session.
@@ -105,7 +105,7 @@ def keep_fresh(session: Session, sources: Callable[[], Sequence[Asked]], seconds
 
 
 def told(session: Session, record: Record, error: ClientError | OSError) -> None:
-    """Tell of a source that was not refreshed."""
+    """Print that a source was not refreshed, and the reason."""
     reason = error.message if isinstance(error, ClientError) else error.strerror or str(error)
     if session.is_structured:
         session.show_line(
@@ -116,7 +116,7 @@ def told(session: Session, record: Record, error: ClientError | OSError) -> None
 
 
 def _said(summary: ImportSummary) -> str:
-    """Return the result of a round in a few words."""
+    """Return the result of a refresh in a few words, such as "unchanged"."""
     return "unchanged" if summary.is_unchanged else counts_of(summary) or "nothing to write"
 
 
@@ -126,7 +126,7 @@ def _now() -> str:
 
 @contextmanager
 def _shown(session: Session) -> Iterator[Progress]:
-    """Yield the functions that show a fetch, then the import."""
+    """Yield functions that show the progress of the fetch, then of the import."""
     with ExitStack() as shown:
         fetched = shown.enter_context(meter(session, "fetched", 0))
         importing = []

@@ -142,7 +142,7 @@ app.command("list", cls=Command)(with_common(_list))
 
 
 def _run(common: Common, command: Callable[[Form], None]) -> None:
-    """Run a command that asks no daemon; report its failures."""
+    """Call a function that needs no daemon; print its failures and exit."""
     with usable():
         form = common.over(Common.from_environment()).form()
         if form is Form.URI:
@@ -155,7 +155,7 @@ def _run(common: Common, command: Callable[[Form], None]) -> None:
 
 
 def _check_mcp() -> None:
-    """Refuse to install tools that could not start."""
+    """Raise an error if the tools of MCP could not start on this machine."""
     for package in ("mcp", "tomlkit"):
         if not importlib.util.find_spec(package):
             raise ClientError(
@@ -167,7 +167,7 @@ def _check_mcp() -> None:
 
 
 def _commands(common: Common, agent: str) -> tuple[HookCommand, ServerCommand]:
-    """Return the command of the hooks, and that of the server of MCP."""
+    """Return the command of the hooks, and the command of the MCP server."""
     if common.key:
         raise typer.BadParameter(
             "a key is not written into a configuration; give --key-file, or set VIKINGD_KEY_FILE"
@@ -188,7 +188,7 @@ def _commands(common: Common, agent: str) -> tuple[HookCommand, ServerCommand]:
 
 
 def _address(common: Common) -> str:
-    """Return the address that both commands use, in a form that holds in each directory."""
+    """Return the address that both commands use; the path of a socket is made absolute."""
     named = (common.address, os.environ.get(_ADDRESS), os.environ.get(ADDRESS_VARIABLE))
     address = next(filter(None, named), _USER)
     if address == _USER:
@@ -205,7 +205,7 @@ def _address(common: Common) -> str:
 
 
 def _make(form: Form, agent: str, changes: Sequence[Change], done: str) -> None:
-    """Make the changes, and tell of each file."""
+    """Make the changes, and print a line for each file."""
     told = []
     for change in changes:
         backup = change.make() if change.is_needed else None
@@ -220,7 +220,7 @@ def _make(form: Form, agent: str, changes: Sequence[Change], done: str) -> None:
 
 
 def _show(form: Form, agent: str, files: Sequence[tuple[Path, str]]) -> None:
-    """Show what would be written into files; "": ours would be taken out."""
+    """Print the text to write into each file; for "", that vikingd's part would be removed."""
     if is_structured(form):
         told = [{"path": str(path), "text": text} for path, text in files]
         print(written([{"agent": agent, "files": told}], form), end="")
@@ -239,7 +239,7 @@ def _note(form: Form, text: str) -> None:
 
 
 def _row(agent: Agent) -> dict[str, Any]:
-    """Return what `list` tells of an agent; `unreadable` names a file that cannot be read."""
+    """Return the fields of an agent in `list`; `unreadable` names a file that cannot be read."""
     hooks: list[str] = []
     servers: list[str] = []
     unreadable = ""

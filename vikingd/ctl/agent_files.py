@@ -36,7 +36,7 @@ _SETTINGS = re.compile(r"^const SETTINGS = .*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class HookCommand:
-    """The command of a hook without its event.
+    """The command of a hook, without the name of the event.
 
     Attributes:
         words: the program and its arguments up to the name of the agent.
@@ -49,25 +49,25 @@ class HookCommand:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
-        """Return the command for a shell."""
+        """Return the command as a line for a shell."""
         env = [f"{name}={value}" for name, value in self.env.items()]
         return shlex.join([*(["env", *env] if env else []), *self.words, *self.options])
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A coding agent, and where its settings are.
+    """A coding agent, and the places of its settings.
 
     Attributes:
-        name: in the commands of vikingctl.
-        program: that starts it.
+        name: its name in the commands of vikingctl.
+        program: the program that starts it.
         home: its directory below the home directory.
-        variable: names another directory; "" if there is none.
-        hooks_file, mcp_file: in its directory, for the user.
-        project_hooks_file, project_mcp_file: in the directory of a project.
-        hooks: makes the part of the hooks from their command.
-        server: makes the part of MCP.
-        note: what the user has to do, or to know, after an installation.
+        variable: the variable that names another directory; "" if there is none.
+        hooks_file, mcp_file: the user's files, relative to its directory.
+        project_hooks_file, project_mcp_file: the files relative to the directory of a project.
+        hooks: makes the part of a settings file that has the hooks, given their command.
+        server: makes the part of a settings file that has the MCP server.
+        note: what the user has to do or to know after an installation.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Agent:
         """Return the file of the hooks, and the file of MCP.
 
         Args:
-            project: those of the current directory, in place of the user's.
+            project: return those of the current directory instead of the user's.
         """
         if project:
             here = Path.cwd()
@@ -105,7 +105,7 @@ class Agent:
     def shown(
         self, hook: HookCommand, server: ServerCommand | None, *, project: bool
     ) -> list[tuple[Path, str]]:
-        """Return the files of an installation, each with a text that has ours alone."""
+        """Return the files of an installation, each with the text of vikingd's part alone."""
         hooks_path, mcp_path = self.paths(project=project)
         made = [(hooks_path, plugin(hook).decode())] if self.hooks is None else []
         parts = self._parts(hook, server, hooks_path, mcp_path)
@@ -128,7 +128,7 @@ class Agent:
         return made
 
     def removed(self, *, project: bool) -> list[Change]:
-        """Return the changes that take out all of ours.
+        """Return the changes that remove all parts of vikingd.
 
         Raises:
             NotChanged: as `installed`.
@@ -142,7 +142,7 @@ class Agent:
         return made
 
     def has(self, *, project: bool) -> tuple[bool, bool]:
-        """Return whether the hooks are installed, and whether MCP is.
+        """Return (True if the hooks are installed, True if MCP is).
 
         Raises:
             NotChanged: a file cannot be read.
@@ -157,7 +157,7 @@ class Agent:
     def _parts(
         self, hook: HookCommand, server: ServerCommand | None, hooks_path: Path, mcp_path: Path
     ) -> Iterator[tuple[Path, Sequence[Part]]]:
-        """Yield each file once, with the parts that belong into it."""
+        """Yield each file once, with the parts to write into it."""
         parts: dict[Path, list[Part]] = {}
         if self.hooks is not None:
             parts.setdefault(hooks_path, []).append(self.hooks(hook))

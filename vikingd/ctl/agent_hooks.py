@@ -12,9 +12,9 @@ _PROGRAMS = ("vikingctl", "vikingd.ctl.main")
 
 
 class Hooks:
-    """A part of a file that has the agent run `vikingctl hook` at events.
+    """The part of a settings file that makes the agent run `vikingctl hook` at events.
 
-    Other hooks stay. One of ours is known by its command, so an older one is replaced.
+    Other hooks stay. A hook of vikingd is recognized by its command, so an older one is replaced.
     """
 
     def __init__(
@@ -28,10 +28,10 @@ class Hooks:
         """Declare hooks.
 
         Args:
-            agent: the name of the agent in our command.
+            agent: the name of the agent in the command.
             entries: the entry of each event, with its `command`.
-            grouped: whether the agent has entries in groups, each with a list `hooks`.
-            version: what the key `version` of the file has to be; None: there is no such key.
+            grouped: True if the agent has entries in groups, each with a list `hooks`.
+            version: the value that the key `version` of the file must have; None: no such key.
         """
         self._agent, self._entries = agent, entries
         self._grouped, self._version = grouped, version
@@ -64,7 +64,7 @@ class Hooks:
             del whole["version"]
 
     def is_in(self, whole: Any) -> bool:
-        """Return True if one of the hooks is there."""
+        """Return True if at least one hook of vikingd is in the file."""
         hooks = table(table(whole, "").get("hooks", {}), "hooks")
         return any(
             self._ours(one) for found in hooks.values() if isinstance(found, list) for one in found
@@ -77,7 +77,7 @@ class Hooks:
                 del hooks[event]
 
     def _others(self, found: Sequence[Any]) -> list[Any]:
-        """Return the entries or groups of an event without ours."""
+        """Return the entries or groups of an event without vikingd's."""
         if not self._grouped:
             return [one for one in found if not self._ours(one)]
         others = []
@@ -89,7 +89,7 @@ class Hooks:
         return others
 
     def _ours(self, one: Any) -> bool:
-        """Return True if an entry is ours, or if a group has one of ours."""
+        """Return True for an entry of vikingd, or a group that has one."""
         if not self._grouped:
             return self._is_own(one)
         inner = one.get("hooks") if isinstance(one, dict) else None
@@ -101,7 +101,7 @@ class Hooks:
 
 
 def is_hook(command: str, agent: str) -> bool:
-    """Return True if a shell's command is `vikingctl hook AGENT`, wherever vikingctl is."""
+    """Return True for a shell command `vikingctl hook AGENT`, with any path of vikingctl."""
     try:
         words = shlex.split(command)
     except ValueError:

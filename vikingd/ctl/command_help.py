@@ -34,7 +34,7 @@ class Command(TyperCommand):
         return super().parse_args(ctx, known + args[end:])
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, which Ctrl-C may interrupt in its own way."""
+        """Run the command with its own handling of Ctrl-C."""
         with raised_interrupts():
             return super().invoke(ctx)
 
@@ -88,13 +88,13 @@ def group(about: str) -> typer.Typer:
 
 
 def summary(command: Any) -> str:
-    """Return the first sentence of the help of a command."""
+    """Return the first sentence of a command's help."""
     sentence = " ".join((command.help or "").split("\n\n")[0].split())
     return sentence.removesuffix(".")
 
 
 def _plain(names: str) -> str:
-    """Return the names of an option with the form of its value in the words of guides."""
+    """Return the names of an option, with its value in the words of the guides."""
     names = re.sub(r"<list\[(.*)\]>", r"<\1>", names)
     for type_name, word in _FORMS.items():
         names = names.replace(f"<{type_name}>", word)

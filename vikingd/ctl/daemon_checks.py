@@ -34,7 +34,7 @@ _NO_RIGHT = grpc.StatusCode.PERMISSION_DENIED
 
 
 class Asked:
-    """The daemon at an address, and what it told.
+    """The daemon at an address, and its answers.
 
     Attributes:
         stats: the state of the daemon; None if it does not answer, or the key may not see it.
@@ -49,14 +49,17 @@ class Asked:
         self._timeout = timeout
 
     def check(self) -> Iterator[Check]:
-        """Yield whether the daemon answers, and what its state tells."""
+        """Yield the checks whether the daemon answers, and of its version and state."""
         with MessageClient(self._address, self._timeout, **asdict(self._credentials)) as client:
             yield from self._reached(client)
             if self.serves:
                 yield from self._state(client)
 
     def embedder(self, *, may_pay: bool) -> Iterator[Check]:
-        """Yield whether an embedding works; an endpoint is asked only if it `may_pay`."""
+        """Yield the check whether an embedding works.
+
+        An endpoint is called only if it `may_pay`.
+        """
         if self.stats is None:
             if self.serves:
                 yield self._health_of_embedder()
@@ -78,7 +81,7 @@ class Asked:
             yield Check(WARN, "vectors", found, "wait; vikingctl stats shows the time left")
 
     def _health_of_embedder(self) -> Check:
-        """Return what anybody may know of the embedder."""
+        """Return the check of the embedder's health, which needs no key."""
         with MessageClient(self._address, self._timeout, **asdict(self._credentials)) as client:
             state = client.health("viking.embedder")
         if state == "SERVING":
@@ -87,7 +90,7 @@ class Asked:
         return Check(WRONG, "embedder", found, _SEE_MODELS)
 
     def _embedded(self, name: str) -> Check:
-        """Return whether the daemon embeds a text that it does not know yet."""
+        """Return the check whether the daemon embeds a text that it has not seen before."""
         text = f"vikingctl doctor {time.time_ns()}"
         with MessageClient(self._address, self._timeout, **asdict(self._credentials)) as client:
             began = time.monotonic()
@@ -154,14 +157,14 @@ class Asked:
 
 
 def key_file(path: Path | None) -> Iterator[Check]:
-    """Yield whether other users can read the file of the key."""
+    """Yield the check whether other users can read the file of the key."""
     named = path or Path(os.environ.get("VIKINGD_KEY_FILE", ""))
     if named != Path() and named.is_file() and named.stat().st_mode & _OTHERS:
         yield Check(WARN, "key file", f"other users have access to {named}", f"chmod 600 {named}")
 
 
 def users_socket() -> Iterator[Check]:
-    """Yield the state of the socket of this user's own daemon."""
+    """Yield the check of the socket of this user's own daemon."""
     try:
         path = user_socket()
     except ValueError as error:

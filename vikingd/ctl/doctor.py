@@ -110,7 +110,7 @@ def _checks(common: Common, address: str, *, may_pay: bool) -> Iterator[Check]:
 
 
 def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool) -> Iterator[Check]:
-    """Yield the checks of what the configuration of this machine names."""
+    """Yield the checks of the files, stores and models that this machine's configuration names."""
     from vikingd.ctl import model_checks, store_checks
 
     stats = asked.stats if asked else None
@@ -134,7 +134,7 @@ def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool)
 
 
 def _configuration(address: str, settings: list[Settings]) -> Iterator[Check]:
-    """Yield whether the configuration can be used; add its settings to the list."""
+    """Yield the check of the configuration file, and append its settings to the list."""
     from vikingd.config import DEFAULT_FILE, FILE_VARIABLE, ConfigError, load
 
     named = os.environ.get(FILE_VARIABLE, "")
@@ -151,7 +151,7 @@ def _configuration(address: str, settings: list[Settings]) -> Iterator[Check]:
 
 
 def _gateway(settings: Settings) -> Iterator[Check]:
-    """Yield whether the gateway answers; it is no fault that there is none."""
+    """Yield the check of the gateway; a gateway that is not configured is no fault."""
     address = settings.gateway.address
     if not (address.is_local and address.port):
         return
@@ -167,7 +167,7 @@ def _gateway(settings: Settings) -> Iterator[Check]:
 
 
 def _is_local(address: str) -> bool:
-    """Return whether the daemon is on this machine, so that this configuration may be its own."""
+    """Return True if the daemon is on this machine, and may use this machine's configuration."""
     try:
         return address == USER or parse(address).is_local
     except ValueError:  # a name that gRPC alone knows

@@ -16,8 +16,8 @@ class Check(NamedTuple):
     Attributes:
         state: OK, WARN or WRONG.
         part: the part that was checked, such as "store".
-        found: what is so.
-        remedy: the command or the setting that mends it; "" if nothing is to be done.
+        found: the observed fact.
+        remedy: the command or the setting that corrects it; "" if nothing is to be done.
     """
 
     state: str
@@ -27,7 +27,7 @@ class Check(NamedTuple):
 
 
 def checked(part: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """Yield the outcomes of a check; one that cannot be made is an outcome, too."""
+    """Yield the outcomes of a check; if the check itself fails, the failure is an outcome too."""
     try:
         yield from check()
     except ModuleNotFoundError as error:

@@ -8,7 +8,7 @@ from vikingd.domain import uri as uris
 
 
 def tell_if_empty(session: Session, target: str) -> None:
-    """Tell how to import if no file is stored below the target, or none that the key may read."""
+    """Print how to import, if no file is stored below the target, or none that the key may read."""
     place = target or uris.ROOT
     try:
         is_empty = next(session.client.glob("**", place, kind=NodeKind.FILE), None) is None

@@ -76,7 +76,7 @@ def evaluate(
 def _missing(
     asked: Sequence[Question], answers: Sequence[Sequence[frozenset[str]]]
 ) -> list[tuple[int, str]]:
-    """Return the line and the answer of each answer that names no context."""
+    """Return (line, answer) of each answer in the file that matches no context."""
     return [
         (one.line, answer)
         for one, named in zip(asked, answers, strict=True)
@@ -86,7 +86,7 @@ def _missing(
 
 
 def _named(session: Session, asked: Sequence[Question]) -> list[list[frozenset[str]]]:
-    """Return the URIs of the answers of each question, in its target."""
+    """Return, for each question, the URIs below its target that each of its answers matches."""
     places: dict[str, Places] = {}
     for one in asked:
         if one.target not in places:
@@ -101,7 +101,7 @@ def _named(session: Session, asked: Sequence[Question]) -> list[list[frozenset[s
 
 
 def _warn_of_backlog(session: Session) -> None:
-    """Warn of texts that wait for a vector, if the key may see it."""
+    """Print a warning if texts wait for a vector and the key may see that."""
     try:
         embedder = session.client.stats().embedder
     except ClientError as error:
@@ -117,7 +117,7 @@ def _ask(
     asked: Sequence[tuple[Question, Sequence[frozenset[str]]]],
     evaluation: Evaluation,
 ) -> bool:
-    """Ask all questions in each way; return False if Ctrl-C ended it before."""
+    """Ask all questions by each search method; return False if Ctrl-C ended it before."""
     try:
         with meter(session, "questions", len(asked)) as shown:
             for at in range(0, len(asked), _BATCH):
@@ -144,7 +144,7 @@ def _outcome(
     find: FindResponse,
     evaluation: Evaluation,
 ) -> Outcome:
-    """Return the outcome of a question by its find, after the retrievals."""
+    """Run the find of a question, and return the outcome with the retrievals made before."""
     hits = [[match.uri] for match in render.by_score(find)]
     strength = render.value_name(retrieval_pb2.Strength, find.confidence.strength)
     found = results_of_find(hits, strength)

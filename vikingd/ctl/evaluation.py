@@ -33,7 +33,7 @@ Results: TypeAlias = Sequence[Sequence[str]]
 
 
 def results_of_find(results: Results, strength: str) -> dict[str, Results]:
-    """Return the results of a find by its three ways, given the strength of its confidence."""
+    """Return the results of a find for its three methods, given the strength of its confidence."""
     return {
         FIND: results,
         FIND_WEAK: results if strength in ("weak", "strong") else [],
@@ -43,12 +43,12 @@ def results_of_find(results: Results, strength: str) -> dict[str, Results]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The results of the ways of searching for a question.
+    """The results of a question by each search method.
 
     Attributes:
         question: the question.
         answers: the URIs of each answer.
-        found: the results by the way of searching; a way that cannot be used is left out.
+        found: the results by search method; a method that cannot be used is left out.
         strength: the strength of the find: strong, weak or nothing.
     """
 
@@ -58,12 +58,12 @@ class Outcome:
     strength: str
 
     def place(self, method: str) -> int:
-        """Return the place of the first result that answers, from 1; 0: none of the first ten."""
+        """Return the rank of the first right result, from 1; 0: none of the first ten is right."""
         rank = reciprocal_rank(*self._judged(method), K)
         return round(1 / rank) if rank else 0
 
     def ndcg(self, method: str) -> float:
-        """Return the nDCG@10, in [0, 1]; an answer gains at its first result alone."""
+        """Return the nDCG@10, in [0, 1]; only the first result with an answer has a gain for it."""
         return ndcg(*self._judged(method), K)
 
     @property
@@ -74,11 +74,18 @@ class Outcome:
 
     @property
     def fails(self) -> bool:
-        """True if the first result of the find is wrong, or it is not told that nothing answers."""
+        """True if the first result of the find is wrong.
+
+        A question without an answer fails if the find's confidence does not say that nothing
+        answers.
+        """
         return self.place(FIND) != _FIRST if self.answers else self.strength != "nothing"
 
     def _judged(self, method: str) -> tuple[list[str], list[str]]:
-        """Return the ranking by names of answers, and the names of all answers."""
+        """Return the ranking as names of answers, and the names of all answers, for the nDCG.
+
+        A result without a new answer has a name of its own.
+        """
         ranking: list[str] = []
         for place, result in enumerate(self.found[method]):
             given = map(str, given_answers(result, self.answers))
@@ -95,10 +102,10 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The measures of a way of searching; None where no question tells it.
+    """The measures of a search method; None where no question gives one.
 
     Attributes:
-        method: the way of searching.
+        method: the search method.
         first: the share of the questions with an answer whose first result is right.
         among_three: the share with a right result among the first three.
         among_ten: the share with a right result among the first ten.
@@ -126,9 +133,9 @@ class Evaluation:
 
     Attributes:
         asked: the number of all questions of the file.
-        missing: the line and the answer of each answer that names no context.
-        outcomes: those of the questions that were asked, in the order of the file.
-        absent: the reason of each way of searching that cannot be used.
+        missing: (line, answer) of each answer that matches no context.
+        outcomes: the outcomes of the questions that were asked, in the order of the file.
+        absent: the reason for each search method that cannot be used.
         degraded: the number of questions by the detail of a degradation of their answers.
     """
 
@@ -149,14 +156,14 @@ class Evaluation:
         return [one for one in self.outcomes if not one.answers]
 
     def rows(self) -> list[Row]:
-        """Return the measures of each way of searching."""
+        """Return the measures of each search method."""
         return [
             Row(method, absent=self.absent[method]) if method in self.absent else self._row(method)
             for method in METHODS
         ]
 
     def failures(self) -> list[Outcome]:
-        """Return the outcomes that fail with find: what is not found at all, then by place."""
+        """Return the outcomes in which find fails: without any right result first, then by rank."""
         failed = [one for one in self.outcomes if one.fails]
         return sorted(failed, key=lambda one: -(one.place(FIND) or K + 1) if one.answers else 0)
 
@@ -189,7 +196,7 @@ def _share(hits: Iterable[bool]) -> Measure | None:
 
 
 def _mean(values: Sequence[float], least: float) -> Measure | None:
-    """Return the mean of values in [least, 1]; few of them say nothing about its interval."""
+    """Return the mean of values in [least, 1] with its interval; few values give the widest one."""
     if not values:
         return None
     interval = Interval(least, 1.0) if len(values) < _FEWEST else bootstrap_interval(values)

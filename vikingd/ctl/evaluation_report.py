@@ -38,7 +38,7 @@ def show(session: Session, evaluation: Evaluation, most: int) -> None:
 
 
 def _lines(evaluation: Evaluation, rows: list[Row], most: int) -> Iterator[tuple[str, ...]]:
-    """Yield the records of a pipe: of each search its measures, then of each failure."""
+    """Yield the records for a pipe: the measures of each search method, then each failure."""
     for row in rows:
         yield ("search", row.method, *_cells(row), _to_find(row) or row.absent or _NO_MEASURE)
     for one in evaluation.failures()[:most]:
@@ -98,7 +98,7 @@ def _number(measure: Measure | None) -> str:
 
 
 def _to_find(row: Row) -> str:
-    """Return the differences to find; "" if there are none."""
+    """Return the differences to find as text; "" if there are none."""
     if row.first_to_find is None or row.ndcg_to_find is None:
         return ""
     first, gain = row.first_to_find, row.ndcg_to_find
@@ -110,7 +110,7 @@ def _to_find(row: Row) -> str:
 
 
 def _place(outcome: Outcome) -> str:
-    """Return the place of the first right result of a find, or why there is none."""
+    """Return the rank of the first right result of a find, or the reason why there is none."""
     if not outcome.answers:
         return outcome.strength
     return str(outcome.place(FIND) or _NOT_FOUND)

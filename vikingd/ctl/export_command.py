@@ -198,7 +198,7 @@ class Exporter:
                 raise not_written(f"{context.uri}: {error.strerror or error}") from None
 
     def _read(self, advance: Callable[[int], None]) -> Iterator[Context]:
-        """Yield the contexts in order, without those that have been deleted."""
+        """Yield the contexts in order; those that were deleted meanwhile are left out."""
         started = time.monotonic()
         ahead: deque[Future[Context | None]] = deque()
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -233,7 +233,7 @@ class Exporter:
 
 
 def _checked(uri: str, top: str) -> str:
-    """Return a URI from the daemon, checked, since it becomes a path."""
+    """Return a URI from the daemon in checked form, because it becomes a path of a file."""
     try:
         is_below = uris.parse(uri) == uris.canonical(uri) and uris.is_within(uri, top)
     except InvalidField as error:
@@ -244,9 +244,10 @@ def _checked(uri: str, top: str) -> str:
 
 
 def _why_not_in_files(below: str) -> str:
-    """Return why no file is written for a path, or "".
+    """Return the reason why no file may be written at a path; "" if it may.
 
-    Git runs programs that files in .git name, as the user who enters the directory.
+    A file below `.git`, for example: git runs programs that such files name, as the user who enters
+    the directory.
     """
     for name in below.split("/"):
         if len(name.encode()) > _MAX_NAME:

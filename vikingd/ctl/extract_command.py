@@ -20,7 +20,7 @@ from vikingd.pb import memories_pb2
 
 
 def _conversation(path: str) -> Said:
-    """Parses the option for the file of a session; - reads stdin."""
+    """Parse the option with the file of a session; - reads stdin."""
     if path != "-":
         return read_session(path)
     try:

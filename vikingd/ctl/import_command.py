@@ -192,7 +192,7 @@ def import_(
 
 
 def _check_address(source: Program | None, *, is_watch: bool, dry_run: bool) -> None:
-    """Refuse the options that an address does not take."""
+    """Raise an error for an option that an address does not take."""
     if is_watch:
         raise InvalidField("watch", "follows a directory; --every keeps an address fresh")
     if source is not None:
@@ -202,7 +202,7 @@ def _check_address(source: Program | None, *, is_watch: bool, dry_run: bool) -> 
 
 
 def _check_of_programs(asked: Asked, vectors: Choice) -> None:
-    """Refuse the options of other programs."""
+    """Raise an error for an option that only imports from other programs take."""
     for field, is_given in (
         ("collection", asked.collections),
         ("map", asked.columns),
@@ -213,7 +213,7 @@ def _check_of_programs(asked: Asked, vectors: Choice) -> None:
 
 
 def _check_path(asked: Asked, vectors: Choice) -> None:
-    """Refuse a path that does not exist, and the options of other programs."""
+    """Raise an error if a path does not exist, or for an option of other programs."""
     _check_of_programs(asked, vectors)
     if not Path(asked.place).exists():
         raise InvalidField(
@@ -222,13 +222,13 @@ def _check_path(asked: Asked, vectors: Choice) -> None:
 
 
 def _files(asked: Asked, selection: Selection, vectors: Choice) -> Source:
-    """Open the files at a path."""
+    """Return the files at a path as items of an import."""
     _check_path(asked, vectors)
     return Source(*items_of(Path(asked.place), asked.uri, selection, delete=asked.delete))
 
 
 def _check_watch(session: Session, place: str, source: Program | None, *, dry_run: bool) -> None:
-    """Refuse all that cannot be followed."""
+    """Raise an error if the source is no directory that can be watched."""
     path = Path(place)
     for option, is_given in (
         ("--from", source is not None),
@@ -244,7 +244,7 @@ def _check_watch(session: Session, place: str, source: Program | None, *, dry_ru
 
 
 def _watch(session: Session, asked: Asked, selection: Selection) -> None:
-    """Import a directory and follow it until Ctrl-C.
+    """Import a directory and each later change of it until Ctrl-C.
 
     Raises:
         InvalidField: the arguments do not fit.
@@ -288,7 +288,7 @@ def _not_watched(error: Exception) -> ClientError:
 
 
 def _tell_waiting(session: Session, error: ClientError | None) -> None:
-    """Tell once that changes wait for the daemon, and that they no longer do."""
+    """Print once that changes wait for the daemon, and once that they no longer do."""
     if error is None:
         session.note("the daemon works again")
     elif session.is_structured:

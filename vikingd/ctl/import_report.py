@@ -92,7 +92,7 @@ def counts_of(summary: ImportSummary) -> str:
 
 
 def list_faults(session: Session, place: str, summary: ImportSummary) -> None:
-    """Show what did not come in, or not as it is."""
+    """Print the files that were not imported, or not as they are, with the reasons."""
     not_taken = [(one.address, one.reason) for one in summary.not_taken[:_NOT_TAKEN]]
     if more := len(summary.not_taken) - len(not_taken):
         not_taken.append(("and more", f"{more:,}; --json lists all"))
@@ -160,12 +160,12 @@ def _rule(one: LeftOut) -> str:
 
 
 def _names(place: str, paths: Sequence[str]) -> str:
-    """Return the first names, below a place, and the number of the others."""
+    """Return the first names, relative to a directory, and the number of the others."""
     names = [snippet(_below(place, path), _SHOWN) for path in paths[:_NAMES]]
     more = len(paths) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")
 
 
 def _below(place: str, path: str) -> str:
-    """Return a path below a place."""
+    """Return a path relative to a directory."""
     return path.removeprefix(f"{Path(place)}/")

@@ -19,7 +19,7 @@ _FEW_FILES = 1024
 
 
 def versions() -> Iterator[Check]:
-    """Yield the versions of Python, vikingd and the packages that matter most."""
+    """Yield the check of the versions of Python, vikingd and the most important packages."""
     known = {"vikingd": vikingd.__version__, "python": sys.version.split()[0]}
     missing = []
     for name in (*_OF_CLIENT, *_OF_SERVER):
@@ -36,7 +36,7 @@ def versions() -> Iterator[Check]:
 
 
 def kernels() -> Iterator[Check]:
-    """Yield the instructions that the kernels use, and the state of their cache."""
+    """Yield the checks of the processor instructions of the kernels, and of their cache."""
     try:
         from viking_kernels import _jit, simd
     except ValueError as error:  # VIKING_KERNELS_SIMD asks for what the processor lacks
@@ -58,7 +58,7 @@ def kernels() -> Iterator[Check]:
 
 
 def limits() -> Iterator[Check]:
-    """Yield the limit of open files that a daemon would have."""
+    """Yield the check of the limit of open files that a daemon would have."""
     most = platform.most_files()
     if most < _FEW_FILES:
         found = f"at most {most:,.0f} open files; a daemon for many clients needs {_FEW_FILES:,}"
@@ -68,7 +68,7 @@ def limits() -> Iterator[Check]:
 
 
 def _may_write(directory: Path) -> bool:
-    """Return whether files can be made in a directory, which may not exist yet."""
+    """Return True if files can be created in a directory, which may not exist yet."""
     return os.access(_nearest(directory), os.W_OK | os.X_OK)
 
 

@@ -24,7 +24,7 @@ _AGE = re.compile(r"(\d+)d")
 
 
 def moment(text: str) -> datetime:
-    """Parses an option that is a date, a time, or an age in days."""
+    """Parse an option that is a date, a time, or an age in days."""
     if age := _AGE.fullmatch(text):
         try:
             return datetime.now(UTC) - timedelta(days=int(age[1]))
@@ -261,7 +261,7 @@ def _spared(reply: memories_pb2.ForgetResponse) -> Text:
 
 
 def _paths(*, search: bool) -> tuple[RecallPath, ...]:
-    """Return the paths of the strict form; with `search` the search alone."""
+    """Return the paths of the strict form; with `search` only the search."""
     return (RecallPath.HYBRID,) if search else tuple(RecallPath)
 
 

@@ -104,5 +104,5 @@ async def _embed(settings: EmbedSettings) -> None:
 
 
 def _host(url: str) -> str:
-    """Return the host of a URL, which may hold a password; OpenAI's own for none."""
+    """Return the host of a URL, without a password in the URL; "OpenAI" for ""."""
     return (urlsplit(url).hostname or "?") if url else "OpenAI"

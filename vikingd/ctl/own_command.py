@@ -1,4 +1,4 @@
-"""The command line of vikingctl as it belongs into the configuration of another program."""
+"""The command line of vikingctl, to be written into the configuration of another program."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _VARIABLES = (*_FILES, "VIKINGCTL_ADDRESS", "VIKINGD_TENANT")
 
 
 def own_command() -> list[str]:
-    """Return the command of vikingctl; another program need not have the same PATH."""
+    """Return the command of vikingctl with its path, since another program's PATH may differ."""
     beside = Path(sys.executable).with_name("vikingctl")
     found = str(beside) if beside.exists() else shutil.which("vikingctl")
     return [found] if found else [sys.executable, "-m", "vikingd.ctl.main"]
 
 
 def options_of(common: Common) -> list[str]:
-    """Return the arguments that give the same common options again, without the key."""
+    """Return the arguments that repeat these common options, without the key."""
     arguments: list[str] = []
     for name, value in asdict(common).items():
         option = f"--{name.replace('_', '-')}"
@@ -46,7 +46,7 @@ def environment_of_this() -> dict[str, str]:
 
 
 def key_note() -> str:
-    """Return a note if the key of this process would not reach the other program; else ""."""
+    """Return a note if the other program would not get the key of this process; else ""."""
     if os.environ.get("VIKINGD_KEY") and not os.environ.get("VIKINGD_KEY_FILE"):
         return "VIKINGD_KEY is not written; the client needs it in its environment, or a file"
     return ""

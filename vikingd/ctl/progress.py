@@ -36,7 +36,7 @@ class Meter:
         self._began = self._said = time.monotonic()
 
     def expect(self, total: int) -> None:
-        """Set the number of all pieces."""
+        """Set the total number of units of work."""
         self.update(self.done, total)
 
     def advance(self, count: int) -> None:
@@ -96,7 +96,8 @@ def time_left(characters: int, characters_per_second: float) -> float | None:
 def wait_for_vectors(session: Session) -> None:
     """Show the backlog of the embedder until it is empty or the embedder fails.
 
-    Long texts take longer than short ones, so bar and time left are measured in characters.
+    Long texts take longer than short ones, so progress and remaining time are measured in
+    characters.
     """
     embedder = session.client.stats().embedder
     if not embedder.backlog:

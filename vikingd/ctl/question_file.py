@@ -44,7 +44,7 @@ class Question:
 
 
 class Places:
-    """The URIs of a part of the tree, by their names."""
+    """The URIs of a part of the tree, indexed by their names."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._by_name: dict[str, list[str]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Places:
             self._by_name[_name(uri)].append(uri)
 
     def of(self, answer: str) -> frozenset[str]:
-        """Return the URIs that an answer names: itself, or all that end with its path."""
+        """Return the URIs that an answer matches: its own URI, or all that end with its path."""
         named = self._by_name.get(_name(answer), [])
         if answer.startswith(uris.ROOT):
             return frozenset(uri for uri in named if uri == answer)
@@ -62,7 +62,7 @@ class Places:
 
 
 def read_questions(text: str) -> list[Question]:
-    """Return the questions of a file; empty lines count, but have none.
+    """Return the questions of a file; empty lines are skipped.
 
     Raises:
         ValueError: lines are wrong; the message names the first ones with their fields.
@@ -115,7 +115,11 @@ def _answers(value: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _answer(text: str) -> str:
-    """Return a URI or a path in the form that URIs of the tree have."""
+    """Return an answer in canonical form: a URI, or a path that is the end of a URI.
+
+    Raises:
+        ValueError: it is neither.
+    """
     if text.startswith(f"{uris.ROOT}~"):
         raise ValueError(f"answers: {text}: write viking://users/NAME, or the end of the URI")
     if text.startswith(uris.ROOT):
@@ -141,7 +145,7 @@ def _uri(text: str, field: str) -> str:
 
 
 def given_answers(result: Sequence[str], answers: Sequence[frozenset[str]]) -> list[int]:
-    """Return the numbers of the answers that a result gives.
+    """Return the indices of the answers that a result contains.
 
     Args:
         result: the URIs of a result: its own, and those of its copies.

@@ -53,7 +53,7 @@ def value_name(enum: Any, value: int) -> str:
 def by_score(
     reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse,
 ) -> list[retrieval_pb2.MatchedContext]:
-    """Return the three buckets as one list, by falling score, ties by URI."""
+    """Return the three lists of results as one list, by falling score, ties by URI."""
     matches = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(matches, key=lambda match: (-match.score, match.uri))
 

@@ -28,7 +28,7 @@ def _field(text: str) -> str:
 
 
 def tail(text: Text | str, style: str = "") -> Text:
-    """Return a text that is cut at the end of the line; all other cells are kept whole."""
+    """Return a text that may be cut at the end of the line; other cells are never cut."""
     cut = text if isinstance(text, Text) else Text(text, style)
     cut.no_wrap, cut.overflow = True, "ellipsis"
     return cut
@@ -219,7 +219,7 @@ def _wrapped(text: Text, width: int, first: Text, rest: Text | None = None) -> I
 
 
 def _breaks(text: str, room: int) -> Iterable[int]:
-    """Yield where the lines of a text begin, but the first; none is in the middle of a word."""
+    """Yield the start of each line of a wrapped text but the first; words are never broken."""
     used = 0
     for found in _WORD.finditer(text):
         size = cell_len(found[0])
@@ -235,6 +235,6 @@ def _cut(line: Text, width: int) -> Text:
 
 
 def _whole(line: Text) -> Text:
-    """Return a line that no console wraps."""
+    """Return a line that a console prints without wrapping."""
     line.no_wrap, line.overflow = True, "ignore"
     return line

@@ -38,7 +38,7 @@ PreferenceName = StrEnum("PreferenceName", ["NONE", "CODE", "DOCS"])
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Parses an option that is a JSON object."""
+    """Parse the value of an option that is a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -90,7 +90,7 @@ _LINES = "--lines"
 
 
 def lines_of(text: str) -> LineRange:
-    """Parses the option for lines."""
+    """Parse the option with the numbers of lines, such as "12:40"."""
     try:
         return line_range(text, _LINES)
     except InvalidField as error:
@@ -176,7 +176,7 @@ def find(
 
 
 def read_session(path: str) -> Said:
-    """Parses the option for the file of a session."""
+    """Parse the option with the file of a session."""
     try:
         return Said.load(Path(path))
     except OSError as error:

@@ -138,7 +138,7 @@ app.command("remove", cls=Command)(connected(_remove))
 
 
 def _chosen(session: Session, names: Sequence[str]) -> list[Record]:
-    """Return the sources of the daemon that are named; all without a name."""
+    """Return the daemon's sources with these names; all without a name."""
     own = []
     for one in source_registry.records():
         if isinstance(one, SourceFailed):
@@ -159,7 +159,7 @@ def _chosen(session: Session, names: Sequence[str]) -> list[Record]:
 
 
 def _canonical(name: str) -> str:
-    """Return the form in which records have an address or a URI."""
+    """Return an address or a URI in the form that records have."""
     with usable():
         if name.startswith(uris.ROOT):
             try:
@@ -174,7 +174,7 @@ def _canonical(name: str) -> str:
 
 
 def _asked(record: Record) -> Asked:
-    """Return the address of a record with it."""
+    """Return the parsed address of a record."""
     gone = Address(Kind.ARCHIVE, record.address, record.address)  # of an archive on this machine
     return address_of(record.address) or gone, record
 

@@ -25,11 +25,11 @@ _DATABASE, _KEYS = "store.sqlite3", "access.sqlite3"
 
 
 def store(path: Path, *, is_served: bool) -> Iterator[Check]:
-    """Yield the state of a store's directory; nothing is opened that a daemon has open.
+    """Yield the checks of a store directory; a database that a daemon has open is not opened.
 
     Args:
         path: the directory.
-        is_served: the daemon that was asked has this store, so that its holder is no news.
+        is_served: the checked daemon has this store open, so that its lock is no fault.
     """
     database = path / _DATABASE
     if not database.exists():
@@ -61,7 +61,7 @@ def store(path: Path, *, is_served: bool) -> Iterator[Check]:
 
 
 def disk(path: Path) -> Iterator[Check]:
-    """Yield the free room where a store is, or would be."""
+    """Yield the check of the free space for a store that exists or would be created."""
     there = next(one for one in (path, *path.parents) if one.exists())
     free = shutil.disk_usage(there).free
     found = f"{size(free)} free at {there}"
@@ -100,9 +100,10 @@ def _is_open(path: Path) -> bool:
 
 
 def embedder(settings: Settings) -> Iterator[Check]:
-    """Yield whether the configured embedder works here, without a daemon.
+    """Yield the check whether the configured embedder works here, without a daemon.
 
-    An endpoint is not asked. Nothing is written: weights that the first start makes are not tried.
+    An endpoint is not called. Nothing is written: weights that the first start converts are not
+    tried.
     """
     given = settings.embedding
     if given.provider == "none":
@@ -135,7 +136,7 @@ def embedder(settings: Settings) -> Iterator[Check]:
 
 
 def _fits(path: Path, model: str, dimension: int | None) -> Iterator[Check]:
-    """Yield whether the vectors of a store that nobody has open are of a model."""
+    """Yield a check if the vectors of a store that no daemon has open are of another model."""
     from vikingd.store.sqlite.sqlite_schema import connect
     from vikingd.store.store_meta import describe_model, fits
 

@@ -70,7 +70,7 @@ def _value(symbol: FoundSymbol) -> dict[str, Any]:
 
 
 def _record(symbol: FoundSymbol) -> Row:
-    """Return URI:LINES, the kind, the names and the signature."""
+    """Return (URI:LINES, kind, names, signature) of a symbol."""
     place = Text(symbol.uri, "magenta")
     place.append(lines_behind(symbol.first_line, symbol.last_line), "cyan")
     names = Text(symbol.heading, "bold")

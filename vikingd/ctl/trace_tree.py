@@ -36,7 +36,7 @@ _ADDED = {
 
 
 def formula(parts: retrieval_pb2.ScoreParts) -> str:
-    """Return a score as its formula."""
+    """Return the score of a result as a formula with the numbers of its parts."""
     b, w = parts.parent_weight, parts.dense_weight
     if parts.HasField("rerank"):
         return (
@@ -99,7 +99,7 @@ def search_tree(query: str, reply: retrieval_pb2.SearchResponse) -> Outline:
 
 
 def find_reasons(reply: retrieval_pb2.FindResponse) -> Outline:
-    """Return why the first results stand where they do, and what the search looked at."""
+    """Return an outline that explains the scores of the first results and the search."""
     tree = Outline(Text("why", "bold"))
     for match in render.by_score(reply)[:_EXPLAINED]:
         about = tree.add(Text(f"{match.score:.3f}  {match.uri}", "bold"))

@@ -10,7 +10,7 @@ from vikingd.domain import hidden
 
 
 def dumped(value: Any) -> str:
-    """Return a value as a document, with its hidden characters as escapes."""
+    """Return a value as a YAML document, with its hidden characters as escapes."""
     made = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False)
     return hidden.replaced(made, _escape)
 

@@ -1,1 +1,1 @@
-"""The memory of coding agents at their events, with the standard library alone."""
+"""Hooks that give coding agents a memory at their events, with only the standard library."""

@@ -1,7 +1,7 @@
-"""The events of all coding agents in one form, and the shape of a module that speaks to one agent.
+"""The events of all coding agents in one form, and the interface of the module for one agent.
 
-Every module of this package is loaded while a person waits, so it imports the standard library
-alone, and of that only what a process has loaded anyway.
+Every module of this package is loaded while a person waits. So it imports only the standard
+library, and of that only modules which each process has loaded anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class EventKind(Enum):
 
 
 class AgentEvent(NamedTuple):
-    """An event of an agent; "" where the agent does not say."""
+    """An event of an agent; a field is "" if the agent does not give it."""
 
     agent: str
     kind: EventKind
@@ -38,7 +38,7 @@ class AgentEvent(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Words of the user or of the assistant in a conversation."""
+    """A text of the user or of the assistant in a conversation."""
 
     role: str  # "user" or "assistant"
     text: str
@@ -59,7 +59,7 @@ class AgentProtocol(Protocol):
 
     @staticmethod
     def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
-        """Return an event.
+        """Return the event that an agent wrote.
 
         Args:
             given: the JSON object that the agent wrote.

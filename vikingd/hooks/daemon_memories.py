@@ -1,4 +1,4 @@
-"""The questions of the hooks to a daemon: what is so, what matters for a prompt, and a commit."""
+"""The hooks' calls to a daemon: present memories, memories for a prompt, and a commit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def time_zone() -> str:
 
 
 def present(daemon: Connection, project: str) -> list[Shown]:
-    """Return the memories of the user and of a project that are so, weighed by age and repeats."""
+    """Return the current memories of the user and of a project, with weights by age and repeats."""
     roots = ["viking://user/memories", "viking://agent/memories"]
     if "authorization" in daemon.metadata:  # a key may have a user of its own
         roots.append("viking://~/memories")
@@ -99,11 +99,11 @@ def present(daemon: Connection, project: str) -> list[Shown]:
 
 
 def matching(daemon: Connection, project: str, prompt: str, session: str) -> list[Shown]:
-    """Return the memories for a prompt, best first, but what the session itself has said.
+    """Return the memories for a prompt, best first, without those that this session said itself.
 
-    There are none if the confidence of the recall is not strong: nobody has asked for them. Of the
-    others only those count that are near to the best. A prompt of a word or two ("go on", "try
-    again") is about nothing that a search could find.
+    There are none unless the confidence of the recall is strong, because nobody has asked for them.
+    Only memories with scores near to the best are returned. A prompt of a word or two ("go on",
+    "try again") gives none, since a search could find nothing for it.
     """
     wide = sum(ord(one) >= memory_texts.WIDE for one in prompt[:100])
     if len(prompt.split(None, _FEWEST_WORDS)) < _FEWEST_WORDS and wide < _FEWEST_WIDE:
@@ -153,7 +153,7 @@ def commit(
     zone: str,
     request_id: str,
 ) -> None:
-    """Take the memories of messages[first_new:], once for each request_id."""
+    """Take memories from messages[first_new:], once for each request_id."""
     sent = [
         {
             "role": one.role,
@@ -176,7 +176,7 @@ def commit(
 
 
 def _listed(daemon: Connection, uris: Sequence[str]) -> list[list[str]]:
-    """Return the names in directories; none if one is missing or not the caller's to read."""
+    """Return the names in each directory; [] for one that is missing or not readable."""
     many = [{"uri": uri, "page_size": _MOST_FILES} for uri in uris]
     found = list[list[str]]()
     for reply in daemon.calls("Contexts/List", "ListRequest", "ListResponse", many):
@@ -192,7 +192,7 @@ def _listed(daemon: Connection, uris: Sequence[str]) -> list[list[str]]:
 
 
 def _entries(kind: str, reply: Decoded, now: float) -> Iterator[Shown]:
-    """Yield the memories of a file but those below "Earlier"."""
+    """Yield the memories of a file, without those below "Earlier"."""
     context: Decoded = first(reply, "context", {})
     content = first(context, "content")
     for passage in context.get("passages", ()):

@@ -1,7 +1,7 @@
-"""vikingctl hook: the answer to one event of an agent, by a process that must not hold it up.
+"""vikingctl hook: answers one event of an agent, and must not delay the agent.
 
-Whatever fails, the agent goes on: its answer is the valid empty one, the exit code is 0, and the
-log has a line.
+If anything fails, the agent continues: the answer is the empty one of its form, the exit code is 0,
+and the log has a line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Options(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The text for stdout, and the work to be done when the agent has it."""
+    """The text for stdout, and the work to do after the agent has it."""
 
     text: str
     work: Callable[[], None] | None = None
@@ -121,7 +121,7 @@ def protocol_of(agent: str) -> Any:
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Do a work in a process that outlives this one and the agent, and that nobody waits for."""
+    """Do a work in a new process that outlives this process and the agent."""
     if os.fork():
         return
     try:
@@ -142,13 +142,13 @@ def _end_of_time(*_: object) -> NoReturn:
 
 
 def _guessed(given: dict[str, Any]) -> str:
-    """Return the agent of an event by its fields."""
+    """Return the agent that wrote an event, recognized by the fields of the event."""
     path = os.path.basename(str(given.get("transcript_path") or ""))
     return "codex" if "turn_id" in given or path.startswith("rollout-") else "claude-code"
 
 
 def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None] | None]:
-    """Do what an event asks for; return the text for the model, and the work for later."""
+    """Handle an event; return the text for the model, and the work to do in the background."""
     if event.kind is EventKind.OTHER:
         return "", None
     from vikingd.hooks.project_names import project_of
@@ -182,7 +182,7 @@ def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None]
 
 
 def _begin(event: AgentEvent, files: SessionFiles) -> None:
-    """Take up a session: what it was given, and where its new messages begin."""
+    """Begin a session: forget what it was given, or skip the old part of a resumed transcript."""
     if event.source not in ("resume", "fork"):
         files.forget_given()
     elif event.transcript and os.path.exists(event.transcript):
@@ -192,7 +192,7 @@ def _begin(event: AgentEvent, files: SessionFiles) -> None:
 
 
 def _remembered(event: AgentEvent, files: SessionFiles, project: str, options: Options) -> str:
-    """Return the text for a START or a PROMPT, and note what is in it."""
+    """Return the text of memories for a START or a PROMPT, and record which memories it has."""
     from vikingd.hooks import daemon_memories, memory_texts
     from vikingd.hooks.unary_calls import Connection
 
@@ -214,14 +214,14 @@ def _remembered(event: AgentEvent, files: SessionFiles, project: str, options: O
 
 
 def _metadata(address: str) -> dict[str, str]:
-    """Return the metadata of each call; keys of the environment are not for USER's daemon."""
+    """Return the metadata of each call; without the environment's key for the daemon of USER."""
     from vikingd.hooks.daemon_memories import metadata
 
     return {} if address == USER else metadata()
 
 
 def _socket(address: str) -> str:
-    """Return an address that a connection takes."""
+    """Return the address, with `user` replaced by that of the user's socket."""
     if address != USER:
         return address
     from vikingd.system.user_paths import user_socket
@@ -230,12 +230,12 @@ def _socket(address: str) -> str:
 
 
 def start_daemon() -> None:
-    """Turn this process into one that starts the daemon of this user, if none runs."""
+    """Replace this process by one that starts the daemon of this user, if none runs."""
     os.execv(sys.executable, [sys.executable, "-P", "-m", "vikingd.daemon.user_daemon"])
 
 
 def _commit(options: Options, first: str) -> None:
-    """Commit what is pending, and start the daemon for it if that is wanted."""
+    """Commit pending messages, and start the daemon for that if the options allow it."""
     from vikingd.hooks.session_memory_commits import commit_pending
 
     address = _socket(options.address)

@@ -1,7 +1,7 @@
-"""The text that a hook adds to the context of a model: memories, dated and marked as data.
+"""The text that a hook adds to the context of a model: memories, with dates and marked as data.
 
-Each line of a stored text has a bar in front, as in the answers of MCP, so that none can pass for
-a line of this program.
+Each line of a stored text begins with a bar, as in the answers of MCP, so that no line can be taken
+for one of this program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WIDE = 0x2E80
 
 
 class Shown(NamedTuple):
-    """A memory as it is shown."""
+    """A memory to be shown."""
 
     id: int
     kind: str  # "preferences", "journal", ...
@@ -52,7 +52,7 @@ def is_past(section: str) -> bool:
 
 
 def tokens(text: str) -> int:
-    """Return the estimated tokens of a text, a quarter more than on average."""
+    """Return the estimated tokens of a text, with a quarter added to be safe."""
     wide = 0 if text.isascii() else sum(ord(one) >= WIDE for one in text)
     return (wide + (len(text) - wide + 3) // 4) * 5 // 4 + 1
 
@@ -68,10 +68,10 @@ def barred(text: str) -> str:
 
 
 def of_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
-    """Return what is so, by kind, and the ids of the memories in it; "" for no memories.
+    """Return a text of current memories by kind, and their ids; "" for no memories.
 
-    The kinds take turns, so that no kind takes all of the room. Of one kind those with the greatest
-    weight come first.
+    Memories are taken from each kind in turn, so that no kind uses all of the budget. Within a kind
+    those with the greatest weight come first.
     """
     by_kind: dict[str, list[Shown]] = {}
     for memory in sorted(memories, key=lambda one: -one.weight):
@@ -91,7 +91,7 @@ def of_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
 
 
 def of_prompt(memories: Iterable[Shown]) -> tuple[str, list[int]]:
-    """Return the memories for a prompt in their order, and their ids; "" for none."""
+    """Return a text of the memories for a prompt in their order, and their ids; "" for none."""
     left = MAX_TOKENS - tokens(f"{OPENED}\n{_PROMPT}\n{CLOSED}")
     parts, ids = list[str](), list[int]()
     for memory in memories:
@@ -109,12 +109,12 @@ def _whole(head: str, parts: Sequence[str]) -> str:
 
 
 def _entry(memory: Shown) -> str:
-    """Return a line of the present with its day."""
+    """Return the lines of a current memory, with the day on which it was said."""
     return barred(memory.content) + (f"\n  ({_day(memory)})" if memory.time else "")
 
 
 def _label(memory: Shown) -> str:
-    """Return the line above a memory: its day, its kind, and that it is past if it is."""
+    """Return the line above a memory: its day, its kind, and "past" if it was replaced."""
     if is_past(memory.section):
         kind = f"{_kind(memory)}, EARLIER: replaced or ended since, no longer so"
     elif memory.kind == "tasks":
@@ -127,7 +127,10 @@ def _label(memory: Shown) -> str:
 
 
 def _kind(memory: Shown) -> str:
-    """Return the kind of a memory for a line without a bar, which has no text of others."""
+    """Return the kind of a memory if it is a known one, else "a memory".
+
+    A kind stands in a line without a bar, so it must not be a text of somebody else.
+    """
     return memory.kind if memory.kind in KINDS else "a memory"
 
 

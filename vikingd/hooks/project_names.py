@@ -1,4 +1,4 @@
-"""The project of a directory: the memories of a checkout, wherever it lies."""
+"""The project of a directory, by which a checkout's memories are found wherever it is."""
 
 from __future__ import annotations
 
@@ -37,7 +37,12 @@ def project_of(directory: str) -> str:
 
 
 def _checkout(directory: str) -> tuple[str, str]:
-    """Return the top of a checkout and its configuration; of a worktree those of its repository."""
+    """Return the top of the checkout around a directory, and its git configuration file.
+
+    "" if none.
+
+    A worktree gives those of its repository.
+    """
     top = directory
     for _ in range(_LEVELS):
         git = os.path.join(top, ".git")
@@ -52,7 +57,7 @@ def _checkout(directory: str) -> tuple[str, str]:
 
 
 def _linked(top: str, file: str) -> tuple[str, str]:
-    """Return the same for a checkout whose `.git` is a file: of a worktree or a submodule."""
+    """Return the same for a checkout whose `.git` is a file: a worktree or a submodule."""
     kind, _, where = _text(file).strip().partition("gitdir:")
     if kind or not where:
         return top, ""
@@ -83,7 +88,7 @@ def _origin(config: str) -> str:
 
 
 def _identity(url: str, top: str) -> str:
-    """Return HOST/PATH of a URL, or a path, without the suffix of a repository."""
+    """Return HOST/PATH of a git URL, or a path, without the suffix `.git`."""
     scheme, found, rest = url.partition("://")
     if not found:
         host, colon, path = url.partition(":")
@@ -100,7 +105,7 @@ def _identity(url: str, top: str) -> str:
 
 
 def _readable(name: str) -> str:
-    """Return a name that is one segment of a URI."""
+    """Return a name as one segment of a URI."""
     if not name.isascii():
         import unicodedata
 

@@ -1,7 +1,7 @@
 """The messages of a session, in pieces: from its transcript, or from the file of the hooks.
 
-A place is a number of bytes of the file, at the beginning of a line. A piece is fixed by its places
-alone, so that it can be read again after a kill.
+A place is a position in the file, in bytes, at the beginning of a line. A piece is determined by
+its two places alone, so that it can be read again after a kill.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Read = Callable[[Mapping[str, Any]], Message | None]
 
 
 class Piece(NamedTuple):
-    """Messages between two places. Those before `first` are only context."""
+    """The messages between two places. Those before index `first` are only context."""
 
     messages: list[Message]
     first: int
@@ -38,9 +38,9 @@ class Piece(NamedTuple):
 
 
 def next_end(path: str, place: int, read: Read) -> int:
-    """Return the end of the piece that begins at a place; the place itself if nothing is new there.
+    """Return the end of the piece that begins at a place; the place itself if there is no message.
 
-    Lines without a message are a part of the piece before or behind them.
+    Lines without a message belong to the piece before or after them.
 
     Raises:
         OSError: the file cannot be read.
@@ -71,7 +71,7 @@ def piece_of(path: str, place: int, end: int, read: Read) -> Piece:
 
 
 def last_said(path: str, read: Read) -> str:
-    """Return the last words of the assistant in a file; "" if its end has none."""
+    """Return the last text of the assistant in a file; "" if the end of the file has none."""
     start = max(os.stat(path).st_size - _BEFORE, 0)
     found = [one for _, one in _lines(path, start, None, read, is_cut=start > 0) if one]
     return next((one.text for one in reversed(found) if one.role == "assistant"), "")
@@ -80,12 +80,12 @@ def last_said(path: str, read: Read) -> str:
 def _lines(
     path: str, place: int, end: int | None, read: Read, *, is_cut: bool = False
 ) -> Iterator[tuple[int, Message | None]]:
-    """Yield the end of each whole line between two places, and its message.
+    """Yield the end of each complete line between two places, and its message or None.
 
     Args:
         path: the file.
         place: the first byte.
-        end: the place behind the last byte; None: that of the file.
+        end: the position after the last byte; None: the end of the file.
         read: see Read.
         is_cut: the first byte is in the middle of a line, which is left out.
     """
@@ -123,7 +123,7 @@ def _message(line: bytes, read: Read) -> Message | None:
 
 
 def _without_memories(text: str) -> str:
-    """Return a text without what a hook has added to it: else memories would be said again."""
+    """Return a text without the memories that a hook added to it: they are not said again."""
     while True:
         before, found, rest = text.partition(OPENED)
         if not found:

@@ -1,6 +1,6 @@
-"""The files of the hooks: a log, and for each session what it was given and what waits.
+"""The files of the hooks: a log, and the state of each session.
 
-They lie in `$XDG_STATE_HOME/vikingd`, else `~/.local/state/vikingd`, and are the user's alone.
+They are in `$XDG_STATE_HOME/vikingd`, else `~/.local/state/vikingd`, readable by the user alone.
 KEY is the agent and the session, see `session_name`.
 
 | file of `hooks/` | |
@@ -52,7 +52,7 @@ def state_directory() -> str:
 
 
 def log(text: str) -> None:
-    """Write a line to the log; if that fails, there is nobody to tell."""
+    """Write a line to the log; a failure to do so is ignored."""
     with suppress(OSError, ValueError):
         path = os.path.join(state_directory(), "hooks.log")
         with suppress(FileNotFoundError):
@@ -65,7 +65,7 @@ def log(text: str) -> None:
 
 
 class Pending(NamedTuple):
-    """A session with messages to commit; all that a later process needs to know of it."""
+    """A session with messages to commit, with all that another process needs to commit them."""
 
     agent: str
     session: str
@@ -126,29 +126,29 @@ class SessionFiles:
         return found
 
     def give(self, ids: Iterable[int]) -> None:
-        """Note that the session was given these memories."""
+        """Record that the session was given these memories."""
         stamp = int(time.time())
         if lines := "".join(f"{one} {stamp}\n" for one in ids if one):
             _append(self._path("given"), lines)
 
     def forget_given(self) -> None:
-        """Note that the context of the session is empty: it may be given all memories again."""
+        """Record that the model's context is empty, so that all memories may be given again."""
         with suppress(FileNotFoundError):
             os.unlink(self._path("given"))
 
     def say(self, message: Message) -> None:
-        """Keep a message of an agent without a transcript."""
+        """Store a message of an agent without a transcript."""
         _append(self.said, json.dumps(message._asdict()) + "\n")
 
     def begin(self, place: int) -> None:
-        """Let the messages of a session that is not known yet begin at a place."""
+        """Record, for a new session, the place in the transcript where its messages begin."""
         with suppress(FileExistsError):
             file = os.open(self._path("progress"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w", encoding="ascii") as opened:
                 opened.write(json.dumps({"place": place}))
 
     def progress(self) -> dict[str, Any]:
-        """Return what `keep` has written: `place`, and what is about to be committed."""
+        """Return the JSON object that `keep` wrote: `place`, and the piece in commit."""
         try:
             with open(self._path("progress"), encoding="utf-8") as file:
                 found = json.load(file)
@@ -157,11 +157,11 @@ class SessionFiles:
         return found if isinstance(found, dict) else {"place": 0}
 
     def keep(self, progress: Mapping[str, Any]) -> None:
-        """Write the progress; a process that is killed leaves the old one or the new one."""
+        """Write the progress; if the process is killed, the file has the old one or the new one."""
         self._put("progress", json.dumps(progress))
 
     def add_pending(self, event: AgentEvent, project: str) -> None:
-        """Note that messages of the session may be uncommitted."""
+        """Record that the session may have uncommitted messages."""
         one = Pending(event.agent, event.session, project, event.transcript, event.response)
         self._put(f"{time.time_ns()}-{os.getpid()}", json.dumps(one._asdict()), "pending")
 
@@ -169,7 +169,7 @@ class SessionFiles:
         return os.path.join(self._directory, f"{self.key}.{kind}")
 
     def _put(self, name: str, text: str, below: str = "") -> None:
-        """Write a whole file under another name first."""
+        """Replace a file by a whole new one, which is first written under another name."""
         from vikingd.system.platform import sync  # it takes milliseconds, which no prompt waits for
 
         path = os.path.join(self._directory, below, f"{self.key}.{name}")
@@ -207,7 +207,7 @@ def read_pending(path: str) -> Pending:
 
 
 def remove_old() -> None:
-    """Remove the files of sessions that nothing has used for long and that nothing waits for."""
+    """Remove the files of sessions that were not used for long and have nothing to commit."""
     waiting = set(pending())
     directory = os.path.join(state_directory(), "hooks")
     oldest = time.time() - KEPT

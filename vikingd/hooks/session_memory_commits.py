@@ -1,8 +1,9 @@
-"""Commits of what was said in sessions, by a process in the background.
+"""Commits of sessions' new messages, by a process in the background.
 
-Each piece of a session is committed once. Its places are on disk before the call, and its end is
-after the acknowledgement. A process that is killed in between leaves the same call to the next one,
-and the daemon counts calls of one name once.
+Each piece of a session is committed once. Its start and end positions in the transcript are on disk
+before the call, and its end is recorded as committed after the acknowledgement. If a process is
+killed in between, the next one repeats the same call, and the daemon counts calls with one name
+once.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def commit_pending(
     read_of: Callable[[str], Read],
     first: str = "",
 ) -> None:
-    """Commit what is pending of each session, one after another.
+    """Commit the pending messages of each session, one session after another.
 
-    A session whose messages cannot be committed now stays pending, and the log says why.
+    A session whose messages cannot be committed now stays pending, and the log has the reason.
 
     Args:
         address: the daemon.
@@ -149,7 +150,7 @@ def _commit_piece(
 
 
 def _wait_for(path: str, words: str, read: Read) -> None:
-    """Wait until a transcript has the last words: agents may write them after the event."""
+    """Wait until a transcript has the last words of a session, which may come after the event."""
     end = time.monotonic() + _FLUSH
     while time.monotonic() < end:
         last = said_messages.last_said(path, read).strip()

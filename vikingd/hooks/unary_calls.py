@@ -1,7 +1,7 @@
-"""Unary calls of gRPC over one HTTP/2 connection, with the standard library alone.
+"""Unary calls of gRPC over one HTTP/2 connection, with only the standard library.
 
-Loading gRPC takes longer than a whole hook may. This client makes one call after another, to this
-machine alone, and gives each a deadline. RFC 9113 is HTTP/2, RFC 7541 its headers.
+Loading gRPC takes longer than a whole hook may. This client makes one call after another, only to
+this machine, and gives each a deadline. RFC 9113 is HTTP/2, RFC 7541 its headers.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Connection:
         return found
 
     def _send_body(self, body: bytes, answer: _Answer) -> None:
-        """Send the request of the newest call as fast as the daemon takes it."""
+        """Send the request body of the newest call, as fast as the daemon's flow control allows."""
         at = 0
         while at < len(body) and not answer.is_done:
             most = min(self._room, answer.room, _LARGEST_FRAME)
@@ -152,7 +152,7 @@ class Connection:
             self._send(_frame(_DATA, flags, self._stream, part))
 
     def _read(self) -> None:
-        """Read one frame, and take it into the answer that it belongs to."""
+        """Read one frame, and pass it to the call that it belongs to."""
         kind, flags, stream, payload = self._frame()
         answer = self._answers.get(stream)
         if kind == _SETTINGS and not flags & _ACK:
@@ -218,7 +218,11 @@ class Connection:
 
 
 class _Answer:
-    """The frames of one call; `room` is what the daemon still takes of its request, in bytes."""
+    """The reply frames of one call.
+
+    Attributes:
+        room: the number of request bytes that the daemon still accepts, by HTTP/2's flow control.
+    """
 
     def __init__(self, room: int) -> None:
         self.is_done = False
@@ -230,7 +234,7 @@ class _Answer:
         self._text = ""
 
     def take(self, kind: int, flags: int, payload: bytes) -> None:
-        """Take a frame of the stream of the call."""
+        """Add a frame of the call's stream."""
         if kind in (_DATA, _HEADERS) and flags & _PADDED:
             payload = payload[1 : len(payload) - payload[0]] if payload else b""
         if kind == _DATA:
@@ -255,7 +259,13 @@ class _Answer:
                 self.is_done = self._ends
 
     def message(self) -> bytes:
-        """Return the message; without a readable status, a whole one is the reply."""
+        """Return the bytes of the reply message.
+
+        A reply whose status cannot be read counts as successful if its message is complete.
+
+        Raises:
+            CallFailed: the daemon refused the call, or the message is not complete.
+        """
         if self._status > 0:
             raise CallFailed(self._status, self._text)
         data = bytes(self._data)
@@ -265,7 +275,7 @@ class _Answer:
 
 
 def _connected(address: str, deadline: float) -> socket.socket:
-    """Return a socket to an address of this machine."""
+    """Return a socket that is connected to an address of this machine."""
     scheme, _, path = address.partition("unix:")
     host, _, port = address.rpartition(":")
     if not scheme and path:
@@ -311,14 +321,17 @@ def _settings(payload: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _literal(name: str, value: str) -> bytes:
-    """Return a header that no table keeps, so that neither side needs one."""
+    """Return a header in HPACK's "literal, never indexed" form, which needs no table."""
     return b"\x10" + b"".join(
         _number(len(text), 7, 0) + text for text in (name.encode("ascii"), value.encode("ascii"))
     )
 
 
 def _number(number: int, bits: int, high: int) -> bytes:
-    """Return a number of HPACK: in the low bits of a byte, or behind it."""
+    """Encode an integer for HPACK: in the low `bits` of a byte, or in that and further bytes.
+
+    `high` has the other bits of the first byte.
+    """
     most = (1 << bits) - 1
     if number < most:
         return bytes([high | number])
@@ -332,7 +345,7 @@ def _number(number: int, bits: int, high: int) -> bytes:
 
 
 def _headers(block: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield names and values; b"" for what is indexed or in Huffman's code.
+    """Yield the name and value of each header; b"" for indexed and Huffman-coded texts.
 
     gRPC's own headers, which a hook needs, are in no static table. They have no index, because a
     hook allows no other table.

@@ -1,4 +1,4 @@
-"""The protobuf messages of the hooks, as far as they are needed, without a library.
+"""The protobuf messages of the hooks, encoded and decoded without a library.
 
 Loading protobuf takes longer than a whole hook may. `MESSAGES` names the fields that a hook writes
 or reads, with their numbers in the proto; all others are skipped. A test compares it with the
@@ -72,7 +72,7 @@ Decoded = dict[str, list[Any]]
 
 
 def encoded(name: str, values: Mapping[str, Any]) -> bytes:
-    """Return a message on the wire.
+    """Return the bytes of a protobuf message.
 
     Args:
         name: the message.
@@ -94,7 +94,7 @@ def encoded(name: str, values: Mapping[str, Any]) -> bytes:
 
 
 def decoded(name: str, data: bytes) -> Decoded:
-    """Return the values of the fields that `MESSAGES` names.
+    """Return the fields of a protobuf message that `MESSAGES` names.
 
     Raises:
         ValueError: the bytes are no message.
@@ -138,7 +138,7 @@ def timestamp(time: float) -> dict[str, int]:
 
 
 def varint(number: int) -> bytes:
-    """Return a whole number, at least 0, in groups of seven bits."""
+    """Encode an integer, at least 0, as a protobuf varint."""
     parts = bytearray()
     while number > 0x7F:
         parts.append(number & 0x7F | 0x80)

@@ -1,1 +1,1 @@
-"""Files into drafts of contexts: Markdown, text, code, JSON lines, PDF and the like."""
+"""Conversion of files to drafts of contexts: Markdown, text, code, JSON lines, PDF and others."""

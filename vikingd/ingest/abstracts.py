@@ -55,10 +55,10 @@ _Signatures: TypeAlias = Callable[[str, str, int], str]
 
 
 def derive_title(content: str, uri: str) -> str:
-    """Return the title of a file, or "".
+    """Return the title of a file; "" if it has none.
 
-    That of markup is the one of its front matter, else the first heading of level 1. Source of HTML
-    has a title too. That of other source code is its name with its directory.
+    Markup and HTML: the title of the front matter, else the first heading of level 1 or the stated
+    title. Other source code: the name of the file with its directory.
     """
     above, _, name = uri.rpartition("/")
     syntax = syntax_of(name, content)
@@ -86,9 +86,9 @@ def _beginning(content: str) -> str:
 
 
 def stated_abstract(content: str, name: str) -> str:
-    """Return `description`, `abstract` or `summary` of front matter, or "".
+    """Return `description`, `abstract` or `summary` from the front matter of Markdown or HTML.
 
-    Files of Markdown and HTML have it.
+    Returns "" for a file that states none of them.
     """
     if not _has_front_matter(content, name):
         return ""
@@ -110,7 +110,7 @@ def derive_abstract(content: str, name: str, ask: Ask = parser_process.ask) -> s
 
 
 def opening_requests(content: str, name: str) -> list[Request]:
-    """Return the requests that `derive_abstract` sends to the parser: none or one."""
+    """Return the requests to the parser that `derive_abstract` needs for a file: none or one."""
     syntax = syntax_of(name, content)
     if syntax is not Syntax.CODE or _is_html_source(syntax, name) or is_notebook(name):
         return []
@@ -118,14 +118,17 @@ def opening_requests(content: str, name: str) -> list[Request]:
 
 
 def read_opening(content: str, name: str) -> str:
-    """Return what tells of source code, see `derive_abstract`; the parser may take any time."""
+    """Return the abstract of source code, and parse the file in this process.
+
+    The parser may take any time; `derive_abstract` asks a process with limits instead.
+    """
     return _opening(content, name, read_signatures)
 
 
 def is_derived(abstract: str, content: str, name: str) -> bool:
-    """Return True if an abstract is the one of a content, or of an older version.
+    """Return True if this version or an older one would derive `abstract` from `content`.
 
-    Versions differ in where sentences end, and in how many short paragraphs they take.
+    Older versions ended sentences at other places, and took another number of short paragraphs.
     """
     if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
         return True
@@ -176,7 +179,10 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
 
 
 def _with_headings(text: str, title: str) -> str:
-    """Return the first prose of Markdown; with the headings if it is short or below one of them."""
+    """Return the first prose of Markdown, with the headings of level 2 after it if it is short.
+
+    The headings are also added if the prose stands below one of them.
+    """
     above, headings = list[str](), 0
 
     def counted() -> Iterator[tuple[str, bool]]:
@@ -200,7 +206,7 @@ def _with_headings(text: str, title: str) -> str:
 
 
 def _is_markup(content: str) -> bool:
-    """Return True for a text that begins with an element and has the end of one."""
+    """Return True for a text that begins with a tag and contains an end tag."""
     beginning = content[:_BEGINNING]
     return bool(_MARKUP.match(beginning)) and ("</" in beginning or "/>" in beginning)
 
@@ -210,9 +216,11 @@ def _is_script(content: str, syntax: Syntax) -> bool:
 
 
 def _opening(content: str, name: str, signatures: _Signatures | None = None) -> str:
-    """Return the comment at the beginning of source code; without prose, with what the file has.
+    """Return the first comment of source code; if it is no prose, also an outline of the file.
 
-    `signatures` parses the file; None: it cannot be parsed.
+    Args:
+        signatures: parses the file and returns the signatures of its definitions; None: the file
+            cannot be parsed.
     """
     mark = "#" if _is_script(content, syntax_of(name, content)) else comment_mark(name)
     comment = first_comment(content[:_BEGINNING], mark)
@@ -222,7 +230,7 @@ def _opening(content: str, name: str, signatures: _Signatures | None = None) -> 
 
 
 def _outlined(content: str, name: str, mark: str, signatures: _Signatures | None) -> str:
-    """Return what source code without a first comment has: cases, definitions, or other parts."""
+    """Return an outline of source code: the names of its test cases, definitions or keys."""
     if cases := case_names(content, name, MAX_ABSTRACT):
         return cases
     found = signatures(content, name, MAX_ABSTRACT) if signatures else ""
@@ -237,7 +245,7 @@ def _outlined(content: str, name: str, mark: str, signatures: _Signatures | None
 def plain_paragraphs(text: str, name: str) -> Iterator[tuple[str, bool]]:
     """Yield each paragraph of markup or plain text in one line, and True if it is main text.
 
-    Lists, quotations and admonitions are not. The name of the file tells the syntax.
+    Lists, quotations and admonitions are not main text. The name of the file decides the syntax.
     """
     syntax = syntax_of(name)
     if syntax is Syntax.MARKDOWN:

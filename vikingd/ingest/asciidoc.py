@@ -1,4 +1,4 @@
-"""AsciiDoc as pieces below its headings, and as plain text."""
+"""AsciiDoc as text with headings, see `markup_pieces.Piece`, and as plain text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _SIGNS = {
 
 
 def pieces(content: str, start: int = 0) -> Iterator[Piece]:
-    """Yield the headings and the text of a content from `start` on, in order and linear time."""
+    """Yield the headings and texts of a content from position `start` on, in linear time."""
     yield from _Scan(content, start).pieces()
 
 
@@ -111,7 +111,7 @@ class _Scan:
         self._in_list = False
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces."""
+        """Yield the headings and texts of the content."""
         at = 0
         while at < len(self._lines):
             line = self._lines[at]
@@ -158,7 +158,10 @@ class _Scan:
         yield Piece(self._starts[first] + margin, stop, is_prose=not is_aside, linewise=is_literal)
 
     def _block(self, at: int) -> Generator[Piece, None, int]:
-        """Read a line that is no paragraph; return the line behind it, or `at`."""
+        """Read a heading, an attribute or a block line; return the number of the line after it.
+
+        Returns `at` if the line `at` belongs to a paragraph.
+        """
         line = self._lines[at]
         if attribute := _ATTRIBUTE.fullmatch(line):
             if attribute["value"] and len(self._attributes) < 256:
@@ -209,7 +212,7 @@ class _Scan:
         return behind
 
     def _verbatim(self, at: int, delimiter: re.Match[str]) -> Generator[Piece, None, int]:
-        """Read a block without markup; return the line behind it."""
+        """Read a block without markup; return the number of the line after it."""
         close = delimiter[1] or delimiter[2] or delimiter[3]
         self._is_aside = False
         last = at + 1
@@ -221,7 +224,7 @@ class _Scan:
         return last + 1
 
     def _delimit(self, line: str) -> None:
-        """Open or close a block of paragraphs."""
+        """Open the block that the delimiter `line` begins, or close it if it is open."""
         if line in self._open:
             del self._open[self._open.index(line) :]
             self._is_aside = False
@@ -229,7 +232,7 @@ class _Scan:
             self._open.append(line)
 
     def _is_underline(self, at: int) -> bool:
-        """Return True for a line of signs below a title of about its length."""
+        """Return True for a line of underline characters about as long as the title above it."""
         if self._open or not 0 < at < len(self._lines) or not _UNDERLINE.fullmatch(self._lines[at]):
             return False
         title = self._lines[at - 1]

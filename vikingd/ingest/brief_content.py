@@ -1,7 +1,7 @@
-"""Files that have neither prose nor definitions, in brief: their text, their keys, or their parts.
+"""Abstracts of files that have neither prose nor definitions.
 
 Nothing is parsed here. Patterns find the keys of data and of options by their indentation, the
-rules of styles, the elements of XML with names, and the fields and components of markup.
+rules of style sheets, the XML elements with names, and the fields and components of markup.
 """
 
 from __future__ import annotations
@@ -62,9 +62,13 @@ _FIELD = lazy(
 
 
 def brief(text: str, name: str, limit: int, told: str = "") -> str:
-    """Return the content of a file in one line, else what tells of it; at most `limit` characters.
+    """Return one line about a file: its whole text if that is short, else its keys or components.
 
-    `text` begins behind the first comments. `told` is what is known: it stands before the rest.
+    Args:
+        text: the content after the first comments.
+        name: the name of the file.
+        limit: the most characters of the result.
+        told: the definitions that are known; they are placed before the other names.
     """
     text = _MARKS.sub("", _IMPORT.sub("", text[:_READ]).strip() or text[:_READ])
     suffix = ending(name)
@@ -87,7 +91,7 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
 
 
 def _named(text: str, suffix: str) -> Iterator[str]:
-    """Yield the rules of styles, the keys of data, or the elements of XML that have names."""
+    """Yield the selectors of style rules, the keys of data, or the XML elements that have names."""
     if suffix in _STYLES:
         yield from _by_depth((one[1], one[2]) for one in _RULE.finditer(text))
     elif suffix in _DATA:
@@ -108,7 +112,7 @@ def _named(text: str, suffix: str) -> Iterator[str]:
 
 
 def _of_markup(text: str) -> Iterator[str]:
-    """Yield the properties, the components and the fields of a page or a component."""
+    """Yield the names of the properties, components and form fields in a page or a component."""
     text = _META.sub("", text)
     for props in _PROPS.finditer(text):
         yield from _by_depth((one[1], one[2]) for one in _PROP.finditer(props[2]))
@@ -117,12 +121,12 @@ def _of_markup(text: str) -> Iterator[str]:
 
 
 def _by_depth(found: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield names with little indentation before them, then those with more."""
+    """Yield the names of (indentation, name) pairs, those with the least indentation first."""
     yield from (name for _, name in sorted(found, key=lambda one: len(one[0].expandtabs(4))))
 
 
 def _joined(parts: Iterable[str], limit: int) -> str:
-    """Return different parts with commas between them, as many as fit."""
+    """Join different parts with commas, as many as fit into `limit` characters."""
     text = ""
     for part in dict.fromkeys(map(one_line, parts)):
         if len(text) + len(part) + 3 > limit:

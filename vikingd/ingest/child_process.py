@@ -1,4 +1,7 @@
-"""Processes that read files of others: each is a module of this package, at the end of a socket."""
+"""Start of child processes that read untrusted files.
+
+Each runs a module, at the end of a socket.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heads of large files of data, which stand for the whole file."""
+"""The beginnings of large data files, which an import reads instead of the whole files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ENDINGS = (".csv", ".tsv", ".psv", ".json", ".jsonl", ".ndjson", ".geojson", ".t
 
 
 class Head(NamedTuple):
-    """The head of a file, and the number of bytes behind it."""
+    """The first bytes of a file, and the number of bytes after them."""
 
     data: bytes
     rest: int
 
 
 def head_of(path: Path) -> Head | None:
-    """Return the head of a large file of data; None for any other file.
+    """Return the head of a large data file; None for any other file.
 
-    It ends with a line if it has more than one, and else with a character.
+    The head ends at the end of a line, or of a character if a line is very long.
 
     Raises:
         OSError: the file cannot be read.

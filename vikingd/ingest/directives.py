@@ -1,7 +1,7 @@
-"""Directives of site generators, which are no text for a reader.
+"""Removal of the directives of site generators, which a reader does not see.
 
-Known are those of MkDocs and its extensions, MDX and Docusaurus, VitePress, Jekyll, Hexo, Hugo and
-Obsidian, HTML comments and badges. The text within an admonition, a tab or a component is text.
+It knows those of MkDocs and its extensions, MDX and Docusaurus, VitePress, Jekyll, Hexo, Hugo and
+Obsidian, HTML comments and badges. The text within an admonition, a tab or a component is kept.
 """
 
 from __future__ import annotations
@@ -114,8 +114,9 @@ _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 def without_directives(text: str, nested: int = 0) -> str:
     """Return a Markdown text without directives; the number of its lines stays the same.
 
-    An indented admonition becomes a quotation. BEGIN_ASIDE and END_ASIDE stand for the lines around
-    another one, and MODULE for the name of a module. Code stays as it is.
+    An indented admonition becomes a quotation. Lines around other admonitions become the comments
+    BEGIN_ASIDE and END_ASIDE, and a line with the name of a module becomes MODULE. Code stays as it
+    is.
     """
     return _Scan(text, nested).result() if _SIGN.search(text) else text
 
@@ -126,7 +127,7 @@ def may_have_directives(text: str) -> bool:
 
 
 def without_templates(source: str) -> str:
-    """Return inline Markdown without directives, templates and badges by reference."""
+    """Return inline Markdown without directives, template expressions and badges."""
     if "\n" in source or source[:1] in "/:!?={<%[-":
         source = "".join(
             "" if _is_directive(line.rstrip("\r\n")) else line for line in _LINE.findall(source)
@@ -182,7 +183,10 @@ class _Scan:
         return "".join(self._parts)
 
     def _mark(self, at: int, end: int) -> str:
-        """Return the comment that stands for the directive of a line, or ""."""
+        """Return the comment that replaces the directive at `at`, such as BEGIN_ASIDE.
+
+        "" for none.
+        """
         if _MODULE.match(self._text, at):
             return MODULE
         callout = _CALLOUT_TAG.match(self._text, at)
@@ -212,7 +216,10 @@ class _Scan:
         self._parts += ["\n"] * len(_LINE_END.findall(self._text, start, end))
 
     def _kept(self, at: int, end: int) -> int:
-        """Keep a line with what belongs to it, and return the end."""
+        """Add a line to the result, with its code block or indented body.
+
+        Return where that ends.
+        """
         text = self._text
         if fence := _FENCE.match(text, at):
             end = self._fence_end(fence["fence"], end)
@@ -239,7 +246,7 @@ class _Scan:
         return end
 
     def _directive(self, at: int, end: int, begins_block: bool) -> int:
-        """Return the end of the directive that begins at `at`, or `at`."""
+        """Return the end of the directive that begins at `at`; return `at` if none begins there."""
         text = self._text
         sign = _SIGN.match(text, at)
         if sign is None:
@@ -274,7 +281,7 @@ class _Scan:
         return at
 
     def _close(self, at: int, close: str, begin: str) -> int:
-        """Return the end behind `close` and the blanks behind it; 0 without one."""
+        """Return the position after the closing text and its blanks; 0 if it is missing."""
         if close in self._missing:
             return 0
         is_template = begin in ("{%", "{{", "{#")
@@ -284,10 +291,10 @@ class _Scan:
             if not is_template:
                 self._missing.add(close)
             return 0
-        return self._behind(found + len(close))
+        return self._after_blanks(found + len(close))
 
-    def _behind(self, end: int) -> int:
-        """Return where the text goes on in the line: behind blanks, or behind the end of a line."""
+    def _after_blanks(self, end: int) -> int:
+        """Return the position after blanks and a line end at `end`."""
         text = self._text
         while end < len(text) and text[end] in " \t":
             end += 1
@@ -317,11 +324,11 @@ class _Scan:
         return (found[0] for found in _LINE.finditer(self._text, at))
 
     def _statement(self, at: int) -> int:
-        """Return the end of a statement of MDX; `at` if there is none."""
+        """Return the end of an MDX statement `import` or `export`; `at` if none begins there."""
         if self._failed > _MAX_FAILED:
             return at
         if found := _IMPORT.match(self._text, at):
-            return self._behind(found.end())
+            return self._after_blanks(found.end())
         if not _EXPORT.match(self._text, at):
             self._failed += 1
             return at
@@ -342,7 +349,10 @@ class _Scan:
         return stop
 
     def _tag_end(self, at: int) -> int:
-        """Return the end of a tag of a component, or of one with a script; 0 for others."""
+        """Return the end of a component's tag at `at`, such as `<Tabs>`; 0 for a plain HTML tag.
+
+        A plain tag with an expression in braces counts as a component's.
+        """
         tag = _TAG.match(self._text, at)
         if tag is None or self._failed > _MAX_FAILED:
             return 0
@@ -357,12 +367,12 @@ class _Scan:
             elif found[0] == ">" and depth <= 0:
                 if not (tag["component"] or has_script or found.end() - at <= 3):
                     return 0
-                return self._behind(found.end())
+                return self._after_blanks(found.end())
         self._failed += 1
         return 0
 
     def _code(self, block: re.Match[str], end: int) -> int:
-        """Keep the text of a template as code, or leave it out if it is a comment."""
+        """Keep the text of a template block as code; remove it if the block is a comment."""
         name = block["name"]
         close = re.compile(
             rf"\{{(?:%-?|\{{[<%])\s*(?:end{name}|/\s*{name})(?![\w-])[^\r\n]*(?:{_EOL}|\Z)"

@@ -1,4 +1,4 @@
-"""Checks of drafts against the limits of the API, and the texts of a draft to index."""
+"""Checks of drafts against the limits of the API, and the texts of a draft that are indexed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1
 
 
 def prepare(draft: Draft, ask: Ask | None = None) -> Prepared:
-    """Make the abstract and the texts of a checked draft.
+    """Derive the abstract of a checked draft if it has none, and make the texts to index.
 
     A directory has one text of its title and abstract, if it has either. A file has such a text
     with ordinal 0, and its passages as 1, 2, ... A file with a derived abstract and one passage has
@@ -64,7 +64,7 @@ def prepare(draft: Draft, ask: Ask | None = None) -> Prepared:
 
 
 def parser_requests(draft: Draft) -> list[Request]:
-    """Return the requests that `prepare` sends to the parser of source code: at most two."""
+    """Return the requests that `prepare` sends to the source-code parser: at most two."""
     if draft.is_directory:
         return []
     content, name = draft.content, uris.name(draft.uri)
@@ -92,7 +92,7 @@ def cut(draft: Draft, ask: Ask = parser_process.ask) -> tuple[Passage, ...]:
 
 
 def check(draft: Draft, field: str = "") -> Draft:
-    """Return the checked draft, with its URI in canonical form and its title as it is read.
+    """Return the checked draft: its URI in canonical form, its title without hidden characters.
 
     Of vectors only the length in bytes is checked. `field` is the path of the draft in the request,
     such as "contexts[3]".
@@ -131,9 +131,9 @@ def check(draft: Draft, field: str = "") -> Draft:
 
 
 def has_head(draft: Draft, abstract: str, passages: int, *, is_derived: bool) -> bool:
-    """Return whether a context with so many passages has a text of its title and abstract.
+    """Return True if a context with this number of passages has a text of its title and abstract.
 
-    `is_derived` tells that the abstract of a file was made of its content.
+    `is_derived`: the abstract of the file was derived from its content.
     """
     if draft.is_directory:
         return bool(draft.title or abstract)
@@ -143,16 +143,16 @@ def has_head(draft: Draft, abstract: str, passages: int, *, is_derived: bool) ->
 
 
 def head(draft: Draft, abstract: str) -> Text:
-    """Return the text of a title and an abstract, with ordinal 0."""
+    """Return the text to index of a title and an abstract, with ordinal 0."""
     text = text_to_index(draft.title, "", abstract).strip()
     return Text(0, "", 0, 0, text, script_of(text), draft.vector)
 
 
 def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
-    """Yield the passages as texts.
+    """Yield the text to index of each passage.
 
-    Many short passages get only a part of a long title or section, so that the size of all texts
-    is linear in the content.
+    Each text begins with its title and section. These are cut if there are many short passages, so
+    that the size of all texts is linear in the content.
     """
     room = _most_together(len(draft.content)) // max(len(passages), 1)
     title = draft.title[:room]
@@ -179,7 +179,10 @@ def _check_place(uri: str, is_directory: bool, field: str) -> None:
 
 
 def is_shared(uri: str) -> bool:
-    """Return True if `uri` is a typed root or above one: a directory that many imports share."""
+    """Return True for a root such as viking://resources and for the directories above one.
+
+    Many imports share these directories.
+    """
     return uris.context_type(uris.parent(uri)) is ContextType.UNSPECIFIED
 
 

@@ -1,7 +1,7 @@
-"""Kinds of files: source, test, documentation and others, by path and beginning.
+"""Kinds of files: source, test, documentation and others, by path and first kilobytes.
 
-Source of the rules for vendored, generated and documenting paths: GitHub's linguist. The rules for
-tests are the conventions of the test runners of each language.
+Source of the rules for vendored, generated and documentation paths: GitHub's linguist. The rules
+for tests are the conventions of the test runners of each language.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ def file_kind(path: str, beginning: str = "", attributes: GitAttributes | None =
 
 
 def without_derived_kind(metadata: Mapping[str, _T], path: str) -> dict[str, _T]:
-    """Return metadata without the kind that a Markdown file of this path gets at an import."""
+    """Return metadata without `kind` if an import would derive the same kind from the path."""
     derived = file_kind(path).value
     return {key: value for key, value in metadata.items() if key != KEY or value != derived}
 
 
 def _is_completion(directories: list[str], suffix: str, beginning: str) -> bool:
-    """Return True for a script that completes the options of a program in a shell."""
+    """Return True for a shell script that completes the options of a command."""
     if beginning.startswith("#compdef"):
         return True
     return suffix in _SHELL and not _COMPLETIONS.isdisjoint(directories)
@@ -121,7 +121,7 @@ def _is_completion(directories: list[str], suffix: str, beginning: str) -> bool:
 def _of_purpose(
     path: str, directories: list[str], name: str, beginning: str, *, is_in_docs: bool
 ) -> FileKind:
-    """Return the kind of a file that the project's people wrote, other than a test."""
+    """Return the kind of a file that is neither vendored, generated nor a test."""
     suffix = _suffix(name)
     is_prose = suffix in PROSE
     is_requirement = directories[-1:] == ["requirements"] and suffix in (".txt", ".in")
@@ -158,7 +158,7 @@ def _of_purpose(
 
 
 def _of_page(directories: list[str], suffix: str, beginning: str) -> FileKind:
-    """Return documentation for a page or document, and source for a template of pages."""
+    """Return the kind of a page or document: SOURCE for a template, else DOCUMENTATION."""
     if suffix not in (".html", ".htm", ".xhtml"):
         return FileKind.DOCUMENTATION
     if not TEMPLATE_DIRECTORIES.isdisjoint(directories) or _TEMPLATE.search(beginning[:_BEGINNING]):
@@ -173,7 +173,7 @@ _TEMPLATE = re.compile(
 
 
 def _stated(path: str, attributes: GitAttributes | None) -> dict[FileKind, bool]:
-    """Return the kinds that the .gitattributes files state, or deny."""
+    """Return the kinds that .gitattributes files set for a path (True) or unset (False)."""
     if not attributes:
         return {}
     values = {
@@ -190,7 +190,10 @@ def _suffix(name: str) -> str:
 
 
 def _near_the_top(directories: list[str]) -> list[str]:
-    """Return the first directory, and the second one if the first can be the top of the tree."""
+    """Return the first two directories.
+
+    Only the first if it is one of source code, such as `src`.
+    """
     return directories[: 1 if directories and directories[0] in SOURCE_DIRECTORIES else 2]
 
 
@@ -235,7 +238,7 @@ def _is_test(above: str, directories: list[str], name: str, suffix: str) -> bool
 
 
 def _is_example(directories: list[str]) -> bool:
-    """Return whether one of the directories is for examples; com/example is a name space."""
+    """Return True if a directory of the path is for examples; `example` in `com/example` is not."""
     if EXAMPLE_DIRECTORIES.isdisjoint(directories):
         return False
     return any(
@@ -280,7 +283,7 @@ _NO_EDITING = re.compile(
 
 
 def _has_marker(text: str) -> bool:
-    """Return whether the comments before the first code say that a program wrote the file."""
+    """Return True if the comments at the beginning say that a program generated the file."""
     end, mentions, forbids = "", False, False
     lines = text.removeprefix("\ufeff").lstrip().split("\n", _HEADER_LINES)[:_HEADER_LINES]
     for raw in lines:

@@ -57,8 +57,8 @@ _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in e
 def syntax_of(name: str, content: str = "") -> Syntax:
     """Return the syntax of a file of this name; TEXT for an unknown suffix.
 
-    The content of an HTML file is Markdown, or the source of a template, which is CODE. A text file
-    is RST if its content is certainly that.
+    The content of an HTML file is Markdown, or CODE if it is the source of a template. A text file
+    whose content is certainly reStructuredText is RST.
     """
     end = ending(name)
     if end in _MARKDOWN:
@@ -85,12 +85,15 @@ def known_endings() -> list[str]:
 
 
 def comment_mark(name: str) -> str:
-    """Return the mark of a comment line in source code of this name; "" if there is none."""
+    """Return the characters that begin a line comment in source code of this name, such as "#".
+
+    Returns "" if there are none.
+    """
     return _COMMENT_MARK.get(ending(name), "")
 
 
 def are_alike(name: str, other: str) -> bool:
-    """Return True if files of both names are read and cut in the same way."""
+    """Return True if files of both names are read and cut into passages in the same way."""
     one, two = (
         (syntax_of(each), document_format(each), comment_mark(each)) for each in (name, other)
     )

@@ -65,7 +65,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, found: os.stat_result) -> Stamp:
-        """Return the stamp of an entry."""
+        """Return the stamp of a directory entry."""
         place = found.st_mode, found.st_dev, found.st_ino
         if stat.S_ISDIR(found.st_mode):
             return cls(*place)
@@ -74,7 +74,7 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A file or directory whose URI has another form of Unicode than its name (NFC)."""
+    """A file or directory whose name is not in NFC (a Unicode form), so that its URI differs."""
 
     path: str
     uri: str
@@ -117,7 +117,10 @@ class FileTree:
 
     @classmethod
     def of_file(cls, path: Path, uri: str, selection: Selection | None = None) -> FileTree:
-        """Return the tree of one file, which its size or secrets alone can leave out."""
+        """Return the tree of a single file.
+
+        It is left out only if it is too large or holds secrets.
+        """
         tree = cls(path, uri, {TOP: Stamp(stat.S_IFREG)}, selection)
         if path.name != normal(path.name):
             tree.renamed.append(Renamed(printable(path), uri))
@@ -134,10 +137,12 @@ class FileTree:
     def of_directory(
         cls, path: Path, uri: str, selection: Selection | None = None, within: Path | None = None
     ) -> FileTree:
-        """Walk a directory; ignore files above `within` do not count.
+        """Walk a directory and return its tree.
+
+        Ignore files in directories above `within` are not read.
 
         Raises:
-            OSError: it does not exist.
+            OSError: the directory does not exist.
         """
         tree = cls(path, uri, {TOP: Stamp.of(path.stat())}, selection)
         rules = Rules.above(path, selection, within)
@@ -150,7 +155,7 @@ class FileTree:
         return uris.join(self.uri, below) if below else self.uri
 
     def file(self, below: str) -> Path:
-        """Return the place of an entry on disk."""
+        """Return the path on disk of an entry."""
         return self.path / self._named.get(below, below)
 
     def directories(self) -> list[str]:
@@ -162,7 +167,7 @@ class FileTree:
         return self._entries.get(directory, [])
 
     def rule_of(self, below: str) -> LeftOut | None:
-        """Return the rule that leaves out a path, or a directory above it."""
+        """Return the rule that leaves out a path or a directory above it; None if there is none."""
         while below:
             if found := self.left_out.get(below):
                 return found
@@ -170,7 +175,7 @@ class FileTree:
         return None
 
     def _walk(self, directory: str, rules: Rules) -> bool:
-        """Add what is below a directory; return True if something of it is left out."""
+        """Add all entries below a directory; return True if any of them is left out."""
         try:
             with os.scandir(self.file(directory)) as found:
                 entries = sorted(((normal(one.name), one) for one in found), key=_order)
@@ -222,7 +227,10 @@ class FileTree:
         self.left_out[below] = LeftOut(shown, rule, pattern, uri, size)
 
     def _has_place(self, below: str, name: str, entry: os.DirEntry[str]) -> bool:
-        """Return False for an entry whose name in NFC another one has; note any other name."""
+        """Return False for an entry whose name in NFC another entry has, and add it to `refused`.
+
+        An entry with a name that is not in NFC is added to `renamed`.
+        """
         if below in self.stamps:
             other = printable(self.file(below))
             self.refused.append(
@@ -242,7 +250,7 @@ class FileTree:
 
 
 def uri_of_a_context(uri: str) -> str:
-    """Return the URI, "" if no context can have it."""
+    """Return the URI in canonical form; "" if it is not valid."""
     try:
         return uris.parse(uri)
     except InvalidField:
@@ -255,12 +263,15 @@ def normal(name: str) -> str:
 
 
 def printable(path: Path) -> str:
-    """Return the path with control characters and the like as escapes."""
+    """Return the path with control and other unprintable characters as escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
 
 
 def _order(entry: tuple[str, os.DirEntry[str]]) -> tuple[str, bool]:
-    """Return the key that sorts entries by their names, of equal ones that in NFC first."""
+    """Return the sort key of an entry: its name in NFC.
+
+    Of two equal names the one that is in NFC on disk comes first.
+    """
     name, found = entry
     return name, name != found.name
 

@@ -73,7 +73,9 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A text file or an HTML page whose encoding neither a mark, a label nor UTF-8 proves.
+    """A text file or HTML page whose encoding is not certain.
+
+    A byte order mark, a label in the file and valid UTF-8 make an encoding certain.
 
     Attributes:
         path: a printable path.
@@ -90,11 +92,11 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class SecretLeftOut:
-    """A secret that an import does not take in.
+    """A secret that an import replaces by a marker.
 
     Attributes:
         path: the printable path of its file.
-        line: the line on which it begins, from 1; of a document that of its Markdown.
+        line: the line on which it begins, from 1; in a document, the line of its Markdown.
         kind: its kind, such as "GitHub token".
         uri: the URI of the file.
     """
@@ -151,15 +153,15 @@ def read_files(
 ) -> Iterator[Draft | Unreadable | Remark]:
     """Read the files of a tree as checked drafts.
 
-    Order: what is left out or renamed, then a directory, its files by name, and its subdirectories
-    by name. Symbolic links are reported. Directories without readable files are left out. A typed
-    root or a directory above one is a draft only if a README describes it, since many imports share
-    it.
+    Order: the entries that are left out or renamed, then each directory, its files by name, and its
+    subdirectories by name. Symbolic links are reported. Directories without readable files are left
+    out. A root such as viking://resources, or a directory above it, is a draft only if a README
+    describes it, since many imports share it.
 
-    PDF and the like become Markdown in a child process with `limits`. It ends with the iterator. A
-    draft is followed by an Unreadable for each part of its file that is missing in the text, and by
-    an Assumed for an encoding that is not certain. Secrets become markers, and are yielded, and so
-    are files that nobody reads.
+    PDF and other documents become Markdown in a child process with `limits`, which ends with the
+    iterator. A draft is followed by an Unreadable for each part of its file that the text lacks, by
+    an Assumed if the encoding is not certain, and by a SecretLeftOut for each secret that a marker
+    replaces. Files that nobody reads, such as lock files, give a LeftOut.
     """
     yield from remarks(tree)
     with Documents(limits) as documents:
@@ -172,7 +174,7 @@ def read_files(
 
 
 def remarks(tree: FileTree) -> Iterator[Unreadable | LeftOut | Renamed]:
-    """Yield all that the walk of a tree has to tell."""
+    """Yield the entries of a tree that are left out, renamed or refused."""
     if tree.stamps[TOP].is_directory:
         yield from former_sidecar(tree.path)
     yield from tree.left_out.values()
@@ -214,7 +216,7 @@ def file_text(context: Context, path: str = "") -> str:
 
 
 def microseconds(text: str) -> int | None:
-    """Return ISO 8601 as microseconds since the epoch, None for ""; UTC if it names no zone.
+    """Convert ISO 8601 to microseconds since the epoch; None for ""; UTC if the text names no zone.
 
     Raises:
         ValueError: the text is not ISO 8601.
@@ -233,7 +235,7 @@ def iso(time: int) -> str:
 
 
 def former_sidecar(directory: Path) -> Iterator[Unreadable]:
-    """Yield an Unreadable for a metadata file (sidecar) that an older vikingd exported."""
+    """Yield an Unreadable for each metadata file (sidecar) that an older vikingd exported."""
     sidecar = directory / _FORMER_SIDECAR
     if os.path.lexists(sidecar):
         yield Unreadable(
@@ -292,7 +294,10 @@ def describing_files(tree: FileTree, directory: str) -> list[str]:
 
 
 def _description(tree: FileTree, directory: str) -> _Description | None:
-    """Return what the describing file of a directory says; None without one that is readable."""
+    """Return the title and abstract from the file that describes a directory, such as its README.
+
+    None if there is no such file that can be read.
+    """
     encoding = tree.selection.encoding if tree.selection else ""
     for entry in describing_files(tree, directory):
         name = _name(entry)
@@ -312,9 +317,9 @@ def _name(path: str) -> str:
 
 
 def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[FileItem]:
-    """Yield the draft of a file of a tree, and what of it is missing, secret or assumed.
+    """Yield the draft of a file, and a remark for each part that is missing, secret or assumed.
 
-    A file that holds secrets by its nature, or that nobody reads, has no draft.
+    No draft is yielded for a file that only holds secrets, or that nobody reads.
     """
     path, uri = tree.file(below) if below else tree.path, tree.uri_of(below)
     shown, at = printable(path), uri_of_a_context(uri)
@@ -368,7 +373,7 @@ def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[File
 
 @dataclass(slots=True)
 class _Text:
-    """The text of a file; `metadata` is None if the text has to state them."""
+    """The text of a file; `metadata` is None if its front matter has the metadata."""
 
     text: str
     encoding: str
@@ -381,7 +386,7 @@ class _Text:
 
 
 def _read(path: Path, documents: Documents, encoding: str, *, is_whole: bool) -> _Text:
-    """Read a file; of large data the head, unless `is_whole`.
+    """Read a file; of a large data file only its beginning, unless `is_whole`.
 
     Raises:
         Failed: it cannot be read.

@@ -1,4 +1,4 @@
-"""The first paragraphs of a text that tell of its topic."""
+"""The first prose of a text that describes its topic."""
 
 from __future__ import annotations
 
@@ -63,17 +63,18 @@ _POINTS = lazy(
 
 
 def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
-    """Return the first prose, else all paragraphs; a flag says which paragraph may be the prose.
+    """Return the first prose of a text; all paragraphs if there is no prose.
 
-    Prose beside the topic is taken if there is no other, and so is prose that leans on what
-    introduces a list or code. If the first prose has no word of the title, a later one that begins
-    with them is taken. Short prose goes on with the paragraphs behind it, up to a heading, which is
-    an empty paragraph.
+    Each paragraph has a flag: True if it may be the prose. Prose that is not about the topic (see
+    `_is_beside`) is taken only if there is no other. The same holds for a sentence that refers back
+    to the introduction of a list or code. If the first prose has no word of the title, a later one
+    that begins with such words is taken. Short prose is continued with the next paragraphs, up to a
+    heading, which is an empty paragraph.
 
     Raises:
         TooCostly: the paragraphs before the first prose take too long to parse.
     """
-    keys = _keys(title)
+    keys = _title_keys(title)
     passed_over, introduction, leaning = list[str](), "", ""
     beside, first, found = "", list[str](), list[str]()
     looked_at, is_introduced = 0, False
@@ -82,7 +83,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
             prose = _prose_of(text) if may_be else ""
             if found:
                 if not prose:
-                    if not first and not _has(keys, " ".join(found)):
+                    if not first and not _has_title_words(keys, " ".join(found)):
                         first, found = found, []
                         continue
                     break
@@ -91,7 +92,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 looked_at += bool(prose)
                 if (
                     prose
-                    and _has(keys, prose[:_SUBJECT], _MOST)
+                    and _has_title_words(keys, prose[:_SUBJECT], _MOST)
                     and not (_is_beside(prose) or leans(prose))
                 ):
                     return prose
@@ -112,7 +113,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
             is_introduced = ends_open or (is_introduced and not may_be)
             is_enough = sum(map(approximate_tokens, found)) >= _ENOUGH
             if found and (is_enough or ends_open):
-                if _has(keys, " ".join(found)):
+                if _has_title_words(keys, " ".join(found)):
                     break
                 first, found = found, []
     except TooCostly:
@@ -124,14 +125,17 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     return join_lines(told) or introduction or leaning or beside or " ".join(passed_over)
 
 
-def _keys(title: str) -> list[str]:
-    """Return what a text has that has words of a title: beginnings of words, and CJK pairs."""
+def _title_keys(title: str) -> list[str]:
+    """Return the keys of a title: the beginnings of its longer words, and pairs of CJK characters.
+
+    A text with a word of the title contains such a key.
+    """
     keys = [word[:_KEY].casefold() for word in _WORD.findall(title) if len(word) >= _SHORT_WORD]
     return keys + [a + b for run in _CJK_RUN.findall(title) for a, b in pairwise(run)]
 
 
-def _has(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
-    """Return True if a text has one of the keys and a share of all, or there are none."""
+def _has_title_words(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
+    """Return True if a text has one of the keys, and this share of them; True without keys."""
     if not keys:
         return True
     folded = text.casefold()
@@ -139,19 +143,19 @@ def _has(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
 
 
 def leans(sentence: str) -> bool:
-    """Return True for a sentence that leans on the one before it, by its beginning."""
+    """Return True if the first words of a sentence refer to the sentence before it."""
     return _LEANS.match(sentence) is not None
 
 
 def is_prose(text: str) -> bool:
-    """Return True for a text of at least PROSE_TOKENS, addresses not counted."""
+    """Return True for a text of at least PROSE_TOKENS tokens, not counting web addresses."""
     return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= PROSE_TOKENS
 
 
 def _prose_of(text: str) -> str:
-    """Return the sentences of a paragraph that are prose; "" if there are none.
+    """Return the prose sentences of a paragraph; "" if it has none.
 
-    A sentence that introduces a list or code is none, and a short greeting is none.
+    A sentence that introduces a list or code and a short greeting are no prose.
     """
     if "[[" in text:
         text = WIKI_LINK.sub(r"\1", text)
@@ -168,7 +172,7 @@ def _prose_of(text: str) -> str:
 
 
 def _is_beside(text: str) -> bool:
-    """Return True for prose that is not about the topic, or is one question."""
+    """Return True for prose that is not about the topic, or is a single question."""
     if _BESIDE.match(text):
         return True
     return text.endswith(("?", "？")) and len(sentence_ends(text)) == 1

@@ -43,10 +43,11 @@ class Entry:
 
     Attributes:
         stamp: its type, inode, size and times on disk, taken before it was read.
-        items: the results of its reading, a draft as Unchanged; none for a directory.
+        items: the results of its reading, with each draft reduced to an Unchanged; none for a
+            directory.
         digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
         is_unsure: True if it must be read again even with an equal stamp: a change after the
-            reading may have left the same stamp, or a directory above was away for a moment.
+            reading may have left the same stamp, or a directory above was missing for a moment.
     """
 
     stamp: Stamp
@@ -140,11 +141,11 @@ class Folder:
         return uri[len(self.uri) :].lstrip("/")
 
     def take_in(self, path: str) -> None:
-        """Note that a context came from the directory, and so did the directories above it."""
+        """Record that a context, and the directories above it, came from the directory."""
         self.stored.update((path, *_ancestors(path)))
 
     def is_no_longer_described(self, found: Difference, directory: str) -> bool:
-        """Return True if the file that described a directory is gone, and the directory is not."""
+        """Return True if a directory still exists but the file that described it does not."""
         below = f"{directory}/" if directory else ""
         was_described = any(f"{below}{name}" in self.known for name in DESCRIBING)
         if not was_described or found.is_empty(directory):
@@ -152,18 +153,18 @@ class Folder:
         return not describing_files(found.tree, directory)
 
     def is_gone(self, found: Difference, uri: str) -> bool:
-        """Return True if a context came from the directory, and its file is no longer there.
+        """Return True if a context came from the directory, and its file no longer exists.
 
-        A file that is now left out is still there.
+        A file that exists and is now left out is not gone.
         """
         path = self.path_of(uri)
         is_gone = path not in found.now or path in found.gone or found.is_empty(path)
         return path in self.stored and is_gone and found.tree.rule_of(path) is None
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
-        """Return paths below the directory of changed files, without those that are left out.
+        """Return the paths of changed files relative to the directory, without left-out ones.
 
-        `changed` are absolute paths. A change of an ignore file is one of its directory.
+        `changed` has absolute paths. A changed ignore file gives the path of its directory.
         """
         top, found = str(self.path.resolve()), set()
         for path in changed:
@@ -177,7 +178,7 @@ class Folder:
         return found
 
     def _is_left_out(self, path: str) -> bool:
-        """Return True for a left-out path with the same rules as at the last comparison."""
+        """Return True if the rules of the last comparison leave out a path."""
         if (out := self.tree.rule_of(path)) is not None:
             return out.rule != TOO_LARGE
         return any(
@@ -289,7 +290,7 @@ class Folder:
                 self._rename(found, *move)
 
     def _stays_itself(self, old: str, new: str) -> bool:
-        """Return True if a file of the new name has the passages and the abstract of the old one.
+        """Return True if a renamed file keeps its passages and abstract under its new name.
 
         Otherwise it must be written again.
         """
@@ -300,7 +301,7 @@ class Folder:
         return uris.context_type(one) is uris.context_type(other)
 
     def _rename(self, found: Difference, old: str, new: str) -> None:
-        """Note a move, and give the entries of the earlier state their new paths."""
+        """Record a move, and give the entries of the earlier state their new paths."""
         found.moved.append((old, new))
         found.before = {_moved(path, old, new): entry for path, entry in found.before.items()}
         moved = {_moved(path, old, new) for path in self.stored} - self.stored
@@ -331,7 +332,7 @@ class Folder:
 
 
 def remembered(entry: Entry, items: Iterable[Read]) -> None:
-    """Keep the results of the reading of a file in its entry."""
+    """Store the results of reading a file in its entry."""
     items = list(items)
     entry.items = [
         Unchanged(item.uri) if isinstance(item, Draft) else item
@@ -363,9 +364,9 @@ def _identity(entry: Entry) -> tuple[int, ...]:
 def _moved_directory(
     before: Entries, now: Entries, may_move: Callable[[str, str], bool]
 ) -> tuple[str, str] | None:
-    """Return the old and the new path of a renamed directory, the outermost first.
+    """Return the old and the new path of the outermost renamed directory; None if there is none.
 
-    The inode of a removed directory is used again, so one of its entries must be in both.
+    A removed directory's inode can be used again. So both directories must have an entry in common.
     """
     old = _directories_only_in(before, now)
     if not old:
@@ -397,7 +398,7 @@ def _directories_only_in(some: Entries, others: Entries) -> list[str]:
 
 
 def _only_in(some: Entries, others: Entries) -> list[str]:
-    """Return the regular files of `some` that `others` lacks, or has as another kind."""
+    """Return the regular files of `some` that `others` lacks or has as another kind."""
     return [
         path
         for path, entry in some.items()
@@ -406,7 +407,7 @@ def _only_in(some: Entries, others: Entries) -> list[str]:
 
 
 def _pairs(old: dict[str, T], new: dict[str, T]) -> list[tuple[str, str]]:
-    """Return the paths with the same key, if one path of each side has it."""
+    """Return (old path, new path) for each key that exactly one path of each side has."""
     by_key: dict[Hashable, list[str]] = defaultdict(list)
     for path, key in new.items():
         by_key[key].append(path)

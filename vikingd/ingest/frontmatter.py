@@ -41,23 +41,23 @@ class _Front(NamedTuple):
 
 
 def load() -> None:
-    """Import the package of the parser and make it, so that no thread has to."""
+    """Import the YAML parser and build it now, on this thread."""
     yaml_values.load()
 
 
 def front_matter(content: str) -> tuple[dict[str, Any], int]:
     """Return the front matter as JSON values, and the position of the text after it.
 
-    Dates and times are text as they are written. A value that is no YAML is read as people mean it,
-    else as text; one that cannot be stored is left out, see `faults`. A block that is no mapping is
-    part of the text. A byte order mark never is.
+    Dates and times are the text as it is written. A value that is not valid YAML is read as the
+    author most likely meant it, else as text; one that cannot be stored is left out, see `faults`.
+    A block that is no mapping is part of the text. A byte order mark never is.
     """
     front = _front(content)
     return dict(front.found.values or {}), front.end
 
 
 def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
-    """Return the content with these values as its front matter, in place of its own.
+    """Return the content with these values as its front matter, which replaces its own.
 
     Lines of values that do not change stay as they are.
     """
@@ -74,7 +74,7 @@ def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
 
 
 def faults(content: str) -> list[str]:
-    """Return what front matter loses, one reason for each value, or why a block is none."""
+    """Return a reason for each value of front matter that is lost, or for a block that is none."""
     found = _front(content).found
     if found.values is None:
         return [found.reason] if found.reason else []
@@ -83,7 +83,7 @@ def faults(content: str) -> list[str]:
 
 
 def stated(content: str, *keys: str) -> str:
-    """Return the first of these values that is a text or a number, as written in one line."""
+    """Return the first of the named values that is a text or a number, in one line, or ""."""
     found = _front(content).found
     for key in keys:
         value = found.written.get(key, (found.values or {}).get(key))
@@ -93,7 +93,7 @@ def stated(content: str, *keys: str) -> str:
 
 
 def canonical(values: Mapping[str, Any]) -> str:
-    """Return values as JSON, which unlike dicts tells True from 1."""
+    """Return values as JSON text for comparisons; unlike dicts it distinguishes True from 1."""
     return json.dumps(as_sent(values))
 
 
@@ -137,7 +137,7 @@ def _json(text: str) -> tuple[FrontValues, int]:
 
 @cache
 def _dumper() -> Any:
-    """Return a writer of YAML that readers of 1.1 and 1.2 read alike."""
+    """Return a YAML writer whose output YAML 1.1 and 1.2 readers understand alike."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -165,7 +165,10 @@ def _eol(block: str) -> str:
 
 
 def _edited(block: str, old: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Return a block in which only the lines of changed values are new, if it has such lines."""
+    """Return a block of front matter with new values.
+
+    The lines of unchanged values stay the same.
+    """
     starts = [match.start() for match in _ENTRY.finditer(block)]
     eol = _eol(block)
     parts = [block[: starts[0]] if starts else block]

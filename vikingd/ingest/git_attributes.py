@@ -35,10 +35,10 @@ class GitAttributes:
         self._patterns = 0
 
     def add(self, directory: str, text: str) -> None:
-        """Read a file of a directory; "" is the top.
+        """Read the .gitattributes file of a directory; "" is the top.
 
-        Lines that say nothing about the three attributes are skipped, and so are invalid ones and
-        those after the 1,000th pattern of the tree.
+        Lines without one of the three attributes, invalid lines, and those after the 1,000th
+        pattern of the tree are skipped.
         """
         found: dict[Attribute, _Rules] = {}
         for number, raw in enumerate(text.removeprefix("\ufeff").split("\n", _MAX_LINES), start=1):
@@ -77,7 +77,7 @@ class GitAttributes:
         return None
 
     def _values(self, states: str) -> dict[Attribute, bool | None]:
-        """Return the values of a line; None for an attribute that it makes unspecified."""
+        """Return the attributes that a line sets: True, False, or None for `!name`."""
         found: dict[Attribute, bool | None] = {}
         words = states.split()
         for word in [inner for one in words for inner in self._macros.get(one, one).split()]:
@@ -108,7 +108,7 @@ class _Rules:
 
 
 def _parts(line: str) -> tuple[str, str]:
-    """Return the pattern of a line, and its attributes."""
+    """Split a line into its pattern and its attributes."""
     if quoted := _QUOTED.match(line):
         return re.sub(r"\\(.)", r"\1", quoted[1]), quoted[2]
     pattern, _, states = line.replace("\t", " ").partition(" ")

@@ -1,4 +1,4 @@
-"""The hidden directories that git tracks, by the index of the checkout.
+"""The hidden directories that git tracks, read from the index of a checkout.
 
 Format: https://git-scm.com/docs/index-format, versions 2 to 4.
 """
@@ -32,8 +32,10 @@ class TrackedDirectories:
 
     Attributes:
         root: the top of the checkout; None outside of one.
-        prefix: the path from it to the top of the walk, with "/"; "" if it is below that.
-        skip: the characters of a path below the top of the walk that lead to the checkout.
+        prefix: the path from the checkout to the top of the walk, with "/"; "" if the checkout is
+            below the top.
+        skip: the number of characters of a path below the top of the walk to remove for a path
+            below the checkout.
         faults: (path, reason) of the indexes that could not be read, of all checkouts.
     """
 
@@ -44,7 +46,10 @@ class TrackedDirectories:
 
     @classmethod
     def above(cls, top: Path, within: Path | None = None) -> TrackedDirectories:
-        """Return those of the checkout that has the top of a walk below it, and is in `within`."""
+        """Return the tracked directories of the checkout around the top of a walk.
+
+        A checkout above `within` does not count.
+        """
         top = Path(os.path.realpath(top))
         for parent in parents_within(top, within):
             if os.path.lexists(parent / GIT):
@@ -53,7 +58,7 @@ class TrackedDirectories:
         return cls()
 
     def at(self, path: Path, below: str) -> TrackedDirectories:
-        """Return those of a checkout whose top is a directory of the walk."""
+        """Return the tracked directories of a checkout that begins at a directory of the walk."""
         return replace(self, root=path, prefix="", skip=len(below) + 1 if below else 0)
 
     def has(self, below: str) -> bool:
@@ -76,7 +81,7 @@ class TrackedDirectories:
 
 
 def parents_within(top: Path, within: Path | None) -> list[Path]:
-    """Return the directories above a real path, the nearest first; up to `within` if it is one."""
+    """Return the directories above a real path, the nearest first, up to `within` if it is one."""
     if within is None:
         return list(top.parents)
     limit = Path(os.path.realpath(within))
@@ -84,7 +89,7 @@ def parents_within(top: Path, within: Path | None) -> list[Path]:
 
 
 def git_directory(root: Path) -> Path:
-    """Return git's directory of a checkout, which a worktree has for itself.
+    """Return the git directory of a checkout; a worktree has its own.
 
     Raises:
         OSError: `.git` is a file that cannot be read.
@@ -107,7 +112,7 @@ def _hidden(index: Path) -> Iterator[str]:
 
 
 def _names(index: Path) -> Iterator[bytes]:
-    """Yield the path of each entry of an index, and of one that it shares.
+    """Yield the path of each entry of an index, and of the shared index that it names.
 
     Raises:
         IndexError, ValueError: the file is no index.
@@ -136,7 +141,7 @@ def _names(index: Path) -> Iterator[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, and the place behind it."""
+    """Return a number that is stored in a variable number of bytes, and the position after it."""
     number = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -1,6 +1,6 @@
-"""HTML that is source: templates and the parts of applications, whose markup is the content.
+"""HTML files whose source is the content: templates and parts of applications.
 
-Nothing is parsed here. Patterns find the signs of a template, and the text between tags.
+Nothing is parsed here. Patterns find the marks of a template, and the text between tags.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ _SOURCE = re.compile(r"\s*(?:<[a-zA-Z!/?%]|\{[%{#]|\$(?:if|for)\()")
 def is_source(text: str) -> bool:
     """Return True for a template or a part of an application, False for a page to read.
 
-    A template has front matter, or marks of a template language or attributes of a framework, and
-    not far more prose. A fragment with hardly any text between its tags is one too, and a page with
-    scripts and hardly any text.
+    A template has front matter, or it has marks of a template language or attributes of a framework
+    and not much prose beside them. Two more kinds are source: a fragment with hardly any text
+    between its tags, and a page with scripts and hardly any text.
     """
     if front_matter(text)[1] > 1:
         return True
@@ -114,13 +114,13 @@ def is_source(text: str) -> bool:
 
 
 def holds_source(content: str) -> bool:
-    """Return True for a stored content that is source, and no Markdown of a page."""
+    """Return True if the stored content of an HTML file is source, not the Markdown of a page."""
     values, start = front_matter(content)
     return values.get("format") != "html" and bool(_SOURCE.match(content, start))
 
 
 def title(content: str) -> str:
-    """Return the title that the source states, without marks of templates; else its heading."""
+    """Return the stated title without template marks, else the first heading."""
     beginning = content[:_BEGINNING]
     for pattern in (_TITLE, _HEADING, _TITLE_BLOCK):
         if (found := pattern.search(beginning)) and (text := _plain(found[1]).strip(_JOINTS)):

@@ -31,8 +31,10 @@ class Placed:
 
     Attributes:
         patterns: the patterns.
-        prefix: the path from their directory to the top of the walk; "" if it is below the top.
-        skip: the characters of a path below the top that lead to their directory.
+        prefix: the path from their directory to the top of the walk; "" if their directory is
+            below the top.
+        skip: the number of characters of a path below the top to remove for a path below their
+            directory.
     """
 
     patterns: Patterns
@@ -51,9 +53,9 @@ class IgnoreFiles:
     Attributes:
         path: the directory.
         label: its path as reports name it, with "/"; "" for the top of the walk.
-        plain: the `.ignore` files, the nearest first.
-        tracked: the `.gitignore` files of the checkout, the nearest first.
-        excludes: the excludes file of the checkout and the global one.
+        plain: the patterns of the `.ignore` files, the nearest file first.
+        tracked: the patterns of the checkout's `.gitignore` files, the nearest file first.
+        excludes: the patterns of the checkout's excludes file and of the global one.
         is_in_checkout: True in a git checkout.
         faults: (path, reason) of the files that could not be read, of all directories.
     """
@@ -68,10 +70,10 @@ class IgnoreFiles:
 
     @classmethod
     def above(cls, top: Path, within: Path | None = None) -> IgnoreFiles:
-        """Return those of the directories above the top of a walk.
+        """Return the ignore files in the directories above the top of a walk.
 
-        A pattern that leaves out the top itself, or a directory above it, is not used: the top was
-        asked for. Directories above `within` do not count.
+        A pattern that leaves out the top itself, or a directory above it, is not used, because the
+        caller asked for the top. Directories above `within` do not count.
         """
         top = Path(os.path.realpath(top))
         files = cls(top)
@@ -86,7 +88,7 @@ class IgnoreFiles:
         return replace(files, path=top, label="")
 
     def at(self, path: Path, below: str, names: Collection[str]) -> IgnoreFiles:
-        """Return those of a directory of the walk, whose parent has these.
+        """Return the ignore files that apply in a subdirectory; `self` has those of its parent.
 
         Args:
             path: the directory.
@@ -109,7 +111,7 @@ class IgnoreFiles:
     def _with(
         self, names: Collection[str], *, prefix: str, skip: int, steps: Collection[str]
     ) -> IgnoreFiles:
-        """Return these with those of the directory `path`, which has some of `names`."""
+        """Return these ignore files with those in the directory `path`; `names` are its entries."""
 
         def placed(files: Iterator[tuple[Path, str]]) -> tuple[Placed, ...]:
             read = (self._read(path, label) for path, label in files)
@@ -140,7 +142,7 @@ class IgnoreFiles:
 
 
 def _without(patterns: Patterns, steps: list[str]) -> Patterns:
-    """Return the patterns that leave out none of the directories on the way to the top."""
+    """Return the patterns without those that would leave out a directory on the path `steps`."""
     ways = ["/".join(steps[:end]) for end in range(1, len(steps) + 1)]
     if not any(one.matches(way, is_directory=True) for one in patterns for way in ways):
         return patterns
@@ -161,7 +163,7 @@ def _excludes(root: Path, label: str) -> Iterator[tuple[Path, str]]:
 
 
 def _shared_directory(root: Path) -> Path:
-    """Return the directory that a checkout shares with its other worktrees."""
+    """Return the git directory that a checkout shares with its other worktrees."""
     git = root / GIT
     try:
         git = git_directory(root)

@@ -34,7 +34,10 @@ class Pattern:
     is_of_name: bool = False
 
     def matches(self, path: str, *, is_directory: bool) -> bool:
-        """Return True for a match of an entry itself, whatever its directories are."""
+        """Return True if the pattern matches the entry itself.
+
+        Directories above it do not count.
+        """
         if self.is_of_directory:
             return is_directory and self.regex.search(f"{path}/") is not None
         return self.regex.search(path) is not None
@@ -109,9 +112,9 @@ def patterns_of(text: str, source: str) -> Patterns:
 
 
 def _bounded(regex: str) -> str:
-    """Return the same regex in a form that takes time in the length of a path, for all patterns.
+    """Return an equal regex whose match takes time linear in the length of a path.
 
-    Of several wildcards all but the last take as little as they can, and are not tried again.
+    All wildcards but the last match as little as possible, in atomic groups without backtracking.
     """
     chunks = regex.split(_LEVELS)
     found = [_bounded_stars(chunk) for chunk in chunks]
@@ -128,15 +131,16 @@ def _bounded_stars(chunk: str) -> str:
 
 
 def _joined(patterns: Iterable[Pattern]) -> re.Pattern[str] | None:
-    """Return one regex that is found wherever one of the patterns matches; None for none."""
+    """Return one regex that matches wherever one of the patterns does; None without patterns."""
     parts = [f"(?:{one.regex.pattern.replace(_PATH_GROUP, '/')})" for one in patterns]
     return re.compile("|".join(parts)) if parts else None
 
 
 def literal_starts(globs: Sequence[Pattern]) -> Patterns:
-    """Return patterns of the entries that globs name without a wildcard, and of those on the way.
+    """Return patterns for the leading path segments of globs that have no wildcard.
 
-    "/dist/**" and "dist/api.md" name the directory "dist", and "*.md" names nothing.
+    "/dist/**" gives the directory "dist", "dist/api.md" gives "dist" and "dist/api.md", and "*.md"
+    gives nothing.
     """
     found = []
     for glob in globs:

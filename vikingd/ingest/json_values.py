@@ -1,4 +1,4 @@
-"""Values of front matter as JSON that can be stored, with a note for each that is lost."""
+"""Values of front matter as JSON that can be stored, with a note for each value that is lost."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class FrontValues(NamedTuple):
 
     Attributes:
         values: JSON values by their names; None if the block is no front matter.
-        written: texts of outermost values as a reader sees them, where the value differs.
-        notes: "NAME: REASON" for each value that is lost, or text against its look.
+        written: the text of each top-level value as it is written, if the value differs from it.
+        notes: "NAME: REASON" for each value that is lost, or became text though it looks otherwise.
         reason: the reason why the block is no front matter; "" for prose and lists.
     """
 
@@ -47,7 +47,7 @@ NO_VALUES = FrontValues(None, {})
 
 
 class Notes(list[str]):
-    """Notes on values."""
+    """Notes on values that are lost or changed, each as "NAME: REASON"."""
 
     def add(self, name: str, reason: str) -> None:
         """Add a note on a value."""
@@ -55,7 +55,7 @@ class Notes(list[str]):
         self.append(f"{shown[:_MAX_NAME]}: {one_line(reason)[:_MAX_REASON]}")
 
     def twice(self, name: str) -> None:
-        """Add a note on a key that stands twice."""
+        """Add a note on a key that occurs twice."""
         self.add(name, "stands twice; the last one is taken")
 
     def as_text(self, name: str, reason: str) -> None:
@@ -64,7 +64,7 @@ class Notes(list[str]):
 
 
 def number(text: str) -> int | float | None:
-    """Return the number of YAML 1.2 that a text is; None if it is none.
+    """Return the number that a text is in YAML 1.2; None if it is none.
 
     Raises:
         OverflowError: the store would round it, or JSON does not have it.
@@ -85,7 +85,7 @@ def number(text: str) -> int | float | None:
 
 
 def number_or_text(text: str) -> int | float | str:
-    """Return a number of TOML or JSON; its text if the store would round it."""
+    """Return the number that a text is in TOML or JSON; the text if the store would round it."""
     try:
         value = number(text.replace("_", ""))
     except OverflowError:
@@ -94,7 +94,10 @@ def number_or_text(text: str) -> int | float | str:
 
 
 def unquoted(text: str) -> str:
-    """Return a text without the quotation marks around it, or the first one of an unclosed one."""
+    """Return a text without the quotation marks around it.
+
+    An opening mark that is never closed is removed too.
+    """
     mark = text[:1]
     if mark not in ("'", '"') or len(text) < 2:
         return text
@@ -105,7 +108,7 @@ def unquoted(text: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Return True for a text without NUL and without halves of surrogate pairs."""
+    """Return True for a text without NUL and without unpaired surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -114,7 +117,7 @@ def is_storable(text: str) -> bool:
 
 
 def storable(values: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """Return the values without those that cannot be stored, which are noted."""
+    """Return the values that can be stored, and add a note for each other one."""
     try:
         check_metadata(values, "metadata")
     except InvalidField:

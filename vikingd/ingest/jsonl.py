@@ -1,6 +1,6 @@
-"""JSON lines, one context each, as drafts; and whole contexts as records, for an export.
+"""JSON lines, one context each, as drafts, and whole contexts as records for an export.
 
-A record holds all of a context but vectors and ids. A key without a value is left out.
+A record has all fields of a context but vectors and ids. A key without a value is left out.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
 
 
 def _lines(file: Path, *, follow: bool) -> Iterator[bytes]:
-    """Yield the lines that a file has now; one that is too long is the last, and cut.
+    """Yield the lines that a file has now; a line that is too long is cut and ends the iteration.
 
     Raises:
         OSError: it is no regular file, is too large, or cannot be read.
@@ -140,8 +140,8 @@ def _lines(file: Path, *, follow: bool) -> Iterator[bytes]:
 def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
     """Return the record of a context.
 
-    The record has the links to `exported` URIs that sort after the URI of the context, so that each
-    link stands in one record.
+    The record has a link only if the other URI is `exported` and sorts after the URI of the
+    context, so that each link is in one record.
     """
     text = {} if context.is_directory else {"text": context.content}
     given = as_put(context)  # Derived texts and those of a model go on following the content.
@@ -226,7 +226,7 @@ def _read_line(line: bytes, where: str, tree: Tree, links: list[Linked]) -> Draf
 
 
 def _record_of_line(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a line that is none of an export."""
+    """Return the record of a line that no export wrote."""
     given = {key: line[key] for key in _FIELDS if line.get(key) is not None}
     _check(given, _FORM, "")
     if "text" not in given and "abstract" not in given:
@@ -275,7 +275,10 @@ def _memory(text: str, entry: Entry) -> dict[str, Any]:
 
 
 def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft:
-    """Return the draft with the states of its memories; equal texts take theirs in order."""
+    """Return the draft with the counters and times of its memories, matched by text.
+
+    Memories of equal texts get theirs in order.
+    """
     is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
     if not (draft.passages and memories and is_memory):
         return draft
@@ -323,7 +326,10 @@ def _check(record: Mapping[str, Any], form: Mapping[str, type], at: str) -> None
 def _items(
     record: Mapping[str, Any], key: str, form: Mapping[str, type], *needed: str
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the checked objects of a list, each with the prefix of its keys in errors."""
+    """Check the objects of the list `record[key]`.
+
+    Return each with its name, such as "passages[2].".
+    """
     items = [(f"{key}[{i}].", item) for i, item in enumerate(record.get(key, ()))]
     for at, item in items:
         if not isinstance(item, dict):

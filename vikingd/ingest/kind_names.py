@@ -21,7 +21,7 @@ def _suffixes(text: str) -> frozenset[str]:
 
 
 def _name(*patterns: str) -> Callable[[str], bool]:
-    """Return a test of a whole name, in its own case."""
+    """Return a function that tells whether a whole name matches a pattern; case counts."""
     regex = re.compile("|".join(f"(?:{one})" for one in patterns), re.DOTALL)
     return lambda name: regex.fullmatch(name) is not None
 
@@ -243,5 +243,5 @@ _DUMP_HEAD = re.compile(
 
 
 def is_sql_dump(path: str, beginning: str) -> bool:
-    """Return whether a file of SQL is rows of a database rather than a schema or queries."""
+    """Return True if an SQL file has the rows of a database, and not a schema or queries."""
     return bool(_DUMP_NAME.search(path) or _DUMP_HEAD.search(beginning[:500]))

@@ -87,7 +87,7 @@ def as_sent(value: Any) -> Any:
 
 
 def _shown(value: float) -> str:
-    """Return a number for an error; Python does not print integers of thousands of digits."""
+    """Return a number as text for an error; a huge integer as its number of bits."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an integer of {value.bit_length():,} bits"
     return str(value)

@@ -70,7 +70,7 @@ class Block(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A heading, a list item or another outermost block: code points [start, end).
+    """A heading, a list item or another top-level block: code points [start, end).
 
     The range has no white space at its ends, and no marker of an item.
     """
@@ -83,7 +83,11 @@ class Part(NamedTuple):
 
 
 def _count_step(state: StateBlock, line: int, _end: int, silent: bool) -> bool:
-    """Count a step of the parser; this block rule matches only where a quotation has to end."""
+    """Count a step of the parser, as one of its block rules; match only where a quotation must end.
+
+    Raises:
+        TooCostly: the steps of the text are used up.
+    """
     left: int = state.env["steps"] - 1 - (state.eMarks[line] - state.bMarks[line]) // _WIDE
     if left < 0:
         raise TooCostly
@@ -93,7 +97,7 @@ def _count_step(state: StateBlock, line: int, _end: int, silent: bool) -> bool:
 
 @cache
 def _parsers() -> tuple[MarkdownIt, MarkdownIt]:
-    """Return the parsers of blocks and of inline text. A program that reads none needs neither."""
+    """Return the parsers of blocks and of inline text; they are imported with the first use."""
     from markdown_it import MarkdownIt
 
     # Inline text is parsed on demand. Reference definitions count as text.
@@ -115,7 +119,7 @@ def _parsers() -> tuple[MarkdownIt, MarkdownIt]:
 
 
 def load() -> None:
-    """Import the package of the parsers and make them, so that no thread has to."""
+    """Import the Markdown parsers and build them now, on this thread."""
     _parsers()
 
 
@@ -218,7 +222,7 @@ def title(text: str) -> str:
 def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each paragraph as plain text in one line, and True if it is part of the main text.
 
-    Lists, quotations and admonitions are not. A heading is an empty paragraph.
+    Lists, quotations and admonitions are not main text. A heading is an empty paragraph.
 
     Raises:
         TooCostly: the text takes too long to parse.
@@ -240,9 +244,9 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_hidden(token: Token, is_first: bool) -> bool:
-    """Return True for a block of tags and comments alone, which a page does not show.
+    """Return True for a block that has only tags and comments, which a page does not show.
 
-    The name of a module is hidden only at the beginning: a page shows the module in its place.
+    A block that begins with the name of a module is hidden only if it is the first one.
     """
     if token.type != "html_block" or _TAG.sub("", token.content).strip():
         return False
@@ -272,9 +276,9 @@ _tokens_of_last = lru_cache(1)(_tokens_of)
 
 
 def _tokens_in_turn(text: str) -> Iterator[Token]:
-    """Yield the tokens of a page; a block is parsed when it is asked for.
+    """Yield the tokens of a page; each block is parsed only when the iteration reaches it.
 
-    Titles and abstracts are mostly in the first blocks, and the parser takes its time for all.
+    Titles and abstracts are mostly in the first blocks, and parsing all of them takes long.
     """
     from markdown_it.rules_block import StateBlock
 
@@ -292,7 +296,7 @@ def _tokens_in_turn(text: str) -> Iterator[Token]:
 
 
 def _steps(text: str) -> dict[str, int]:
-    """Return the steps that the parser may take for a text, as it keeps count of them."""
+    """Return the parser's environment with the number of steps that it may take for a text."""
     return {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)}
 
 
@@ -303,7 +307,7 @@ def _parse(content: str, start: int, is_page: bool) -> tuple[list[Token], list[i
 
 
 def _item(token: Token, lines: Sequence[int], content: str) -> tuple[int, int, int]:
-    """Return the start of a list item's line, and the start and end of its text."""
+    """Return the start of a list item's line, and the start and end of the item's text."""
     begin, end = _span(token, lines)
     marker = _MARKER.match(content, begin, end)
     assert marker
@@ -324,7 +328,7 @@ def _span(token: Token, lines: Sequence[int]) -> tuple[int, int]:
 
 
 def _closing(tokens: Sequence[Token], i: int) -> int:
-    """Return the index of the token that closes tokens[i]; i if it opens nothing."""
+    """Return the index of the token that closes the one at `i`; `i` if that opens nothing."""
     level = tokens[i].level
     if tokens[i].nesting == 1:
         i += 1
@@ -344,7 +348,7 @@ def _leaves(
 
 
 def _children(tokens: Sequence[Token], i: int, close: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last index of each child between tokens[i] and tokens[close]."""
+    """Yield the first and last token index of each child of the block between `i` and `close`."""
     i += 1
     while i < close:
         end = _closing(tokens, i)
@@ -379,5 +383,5 @@ def _plain(source: str) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """Return plain text in one line; a space beside Chinese is often one of its markup."""
+    """Return plain text in one line, without a space where Chinese characters are joined."""
     return one_line(join_lines(text.splitlines()))

@@ -1,4 +1,4 @@
-"""Pieces of reStructuredText and AsciiDoc as blocks below headings, titles and paragraphs."""
+"""Headings and blocks of reStructuredText and AsciiDoc, as passages, titles and paragraphs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _MAX_PATH = 16  # headings in the section of a block
 
 
 class Piece(NamedTuple):
-    """A heading or a block of text: code points [start, end). What is no text is in no piece.
+    """A heading or a block of text: code points [start, end).
+
+    Markup that is no text is in no piece.
 
     Attributes:
         start: the first code point.
-        end: the code point behind the last one.
-        level: of a heading, from 1 on; 0 for text.
-        heading: as plain text; "" ends the section of this level.
+        end: the code point after the last one.
+        level: the level of a heading, from 1 on; 0 for text.
+        heading: the heading as plain text; "" ends the section of this level.
         is_prose: the text is a paragraph outside of lists, quotations and asides.
         linewise: the text is code or a table.
     """
@@ -32,7 +34,10 @@ class Piece(NamedTuple):
 
 
 def blocks(pieces: Iterable[Piece]) -> list[Block]:
-    """Return the text below the headings; one with nothing below it is a block above."""
+    """Return the blocks of text with their sections.
+
+    A heading with no text below it is a block of the section above.
+    """
     path: list[tuple[int, str]] = []
     lone: Block | None = None
     found: list[Block] = []

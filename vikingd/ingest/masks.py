@@ -45,7 +45,7 @@ class Masked:
 
     @classmethod
     def of(cls, draft: Draft) -> Masked:
-        """Return the put of a draft; its content is cut here, outside of the write transaction.
+        """Return the put of a draft, and cut its content now, before the write transaction.
 
         Raises:
             InvalidField: as `draft_preparation.cut`.
@@ -57,7 +57,7 @@ class Masked:
         return cls(draft, cut(draft))
 
     def merged(self, stored: Context) -> Prepared:
-        """Return the whole context to write in place of the stored one.
+        """Return the stored context with the fields that the mask names replaced.
 
         A content that stays keeps its passages.
 

@@ -47,9 +47,13 @@ _TAGS = re.compile(
 
 
 def first_comment(text: str, mark: str) -> str:
-    """Return the first paragraph of the comments; with the next ones if it is a label.
+    """Return the first paragraph of the comments, and the next ones while the text is very short.
 
-    `mark` begins a comment line; "" for none. Legal comments and those for tools are passed over.
+    Legal comments and those for tools are skipped.
+
+    Args:
+        text: source code.
+        mark: the characters that begin a comment line; "" for none.
     """
     found = ""
     for paragraph in _comments(text, mark):
@@ -60,7 +64,7 @@ def first_comment(text: str, mark: str) -> str:
 
 
 def end_of_comments(text: str, mark: str) -> int:
-    """Return the place behind the comments before the first line of code."""
+    """Return the position after the comments before the first line of code."""
     start = 1 if text.startswith("\ufeff") else 0
     if text.startswith("#!", start):
         start = text.find("\n", start) + 1 or len(text)

@@ -17,8 +17,8 @@ def as_put(stored: Context) -> Draft:
     """Reconstruct the draft that a stored context was written from, without vectors and memories.
 
     The daemon fills in abstract, passages and time if a writer leaves them out, and a model may
-    write the abstract and the overview. The stored hash tells which of them were left out. If no
-    combination has the hash, all of them are returned, without texts that are known to be made.
+    write the abstract and the overview. The stored hash shows which of them were left out. If no
+    combination has that hash, the result has all fields but those that an extract or a model made.
     """
     return next(_with_its_hash(stored), None) or replace(
         _all_given(stored),
@@ -28,15 +28,15 @@ def as_put(stored: Context) -> Draft:
 
 
 def is_as_written(stored: Context) -> bool:
-    """Return True if a stored context still has the hash that it was written with."""
+    """Return True if a stored context still has the hash that it had when it was written."""
     return any(True for _ in _with_its_hash(stored))
 
 
 def is_written(draft: Draft, content_hash: bytes, time: int) -> bool:
     """Return True if a put of the draft would not change a context of this hash and time.
 
-    The writer of the context may have left the time and the passages to the daemon, while the
-    draft states them; the passages also the other way round.
+    The writer of the context may have left the time and the passages to the daemon while the draft
+    states them. The draft may also lack passages that the writer stated.
     """
     draft = replace(draft, metadata=as_sent(draft.metadata), passages=draft.passages or None)
     drafts = [draft, replace(draft, time=None)] if draft.time == time else [draft]
@@ -87,6 +87,6 @@ def _with_its_hash(stored: Context) -> Iterator[Draft]:
 
 
 def _cuts(stored: Context) -> Iterator[Sequence[Passage] | None]:
-    """Yield no passages, and then those of a stored context, which take longer."""
+    """Yield None, and then the passages of a stored context, which take longer to compute."""
     yield None
     yield _given_passages(stored)

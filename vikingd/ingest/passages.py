@@ -84,7 +84,7 @@ def split(
 ) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    The name of the file tells its syntax. Markdown, reStructuredText and AsciiDoc are cut by
+    The name of the file decides its syntax. Markdown, reStructuredText and AsciiDoc are cut by
     headings, source code at definitions, code without a grammar at top-level blocks, other text by
     paragraphs. Markdown that is too costly to parse is cut as other text, with `entries` at its
     unindented items too. A short content is one passage. Passages are in order, do not overlap, and
@@ -96,8 +96,8 @@ def split(
     item, and the others continue it. No items are joined, so the result may have more than
     MAX_PASSAGES.
 
-    `ask` parses source code, in a child process. Code that exceeds the limits of its parser is cut
-    as code without a grammar.
+    `ask` sends source code to a parser in a child process. Code that exceeds the limits of its
+    parser is cut as code without a grammar.
     """
     if not MEANING.search(content):
         return []
@@ -149,7 +149,7 @@ def read_passages(content: str, name: str, *, entries: bool, by_syntax: bool) ->
 
 
 def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | None:
-    """Cut source code at its definitions; None without a grammar, or if it cannot be read."""
+    """Cut source code at its definitions; None if it has no grammar or cannot be parsed."""
     start = 1 if content.startswith("\ufeff") else 0
     text = content[start:]
 
@@ -172,7 +172,7 @@ def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | Non
 
 
 def _of_parts(found: list[Part], start: int, tokens: TokenCount) -> Iterator[Block]:
-    """Yield the passages of the parts of source code that begins at `start`."""
+    """Yield the passages for the parts of source code that begins at position `start`."""
 
     def count(a: int, b: int) -> int:
         return tokens.count(start + a, start + b)
@@ -186,9 +186,11 @@ def _of_parts(found: list[Part], start: int, tokens: TokenCount) -> Iterator[Blo
 
 
 def _cells(blocks: Iterable[Block], tokens: TokenCount) -> list[Block]:
-    """Return the blocks of a notebook; a cell of code with definitions as its parts.
+    """Return the blocks of a notebook.
 
-    A small block before such a cell belongs to it, and a small output behind it.
+    A code cell that defines something is cut at its definitions.
+
+    A small block before such a cell is joined to it, and so is a small output after it.
     """
     found: list[Block] = []
 
@@ -244,7 +246,7 @@ def _by_blocks(
 
 
 def _defines(pieces: Iterable[Block], name: str) -> bool:
-    """Return True for the pieces of a notebook if one defines a name."""
+    """Return True if the file is a notebook and one of its passages defines a name."""
     return is_notebook(name) and any(defined_names(piece.section, name) for piece in pieces)
 
 
@@ -332,7 +334,7 @@ def _plain_part(block: Block, content: str) -> Iterable[Block]:
 
 
 def _parts(block: Block, content: str, ends: Ends) -> Iterator[Block]:
-    """Yield the parts of a block, cut at each place."""
+    """Yield the parts of a block, cut at each position that `ends` gives."""
     start = block.start
     for end in ends(content, block.start, block.end):
         yield block._replace(start=start, end=end)
@@ -342,7 +344,7 @@ def _parts(block: Block, content: str, ends: Ends) -> Iterator[Block]:
 
 
 def _cut(block: Block, tokens: TokenCount, ends: tuple[Ends, ...]) -> Iterator[Block]:
-    """Yield the block if it has at most MAX_TOKENS, else its pieces, as large as possible."""
+    """Yield the block if it has at most MAX_TOKENS, else its parts, each as large as possible."""
     if tokens.count(block.start, block.end) <= MAX_TOKENS:
         yield block
     elif ends:
@@ -367,10 +369,10 @@ def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
 
 
 def _stripped(blocks: Iterable[Block], tokens: TokenCount) -> Iterator[Block]:
-    """Yield the blocks without white space at their ends, and without meaningless ones.
+    """Yield the blocks without white space at their ends; blocks of punctuation are left out.
 
-    Within a list item, a meaningless block belongs to the one before it, or at the beginning to the
-    one behind it, if both fit.
+    Within a list item, such a block is joined to the one before it, or at the beginning to the one
+    after it, if both fit.
     """
     last: Block | None = None
     for block in blocks:
@@ -393,9 +395,9 @@ def _stripped(blocks: Iterable[Block], tokens: TokenCount) -> Iterator[Block]:
 
 
 def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) -> list[Block]:
-    """Join neighbours of one section up to TARGET_TOKENS, small ones up to MAX_TOKENS.
+    """Join adjacent blocks of one section up to TARGET_TOKENS, small ones up to MAX_TOKENS.
 
-    With `across_sections`, small blocks of different sections join up to TARGET_TOKENS too. Pieces
+    With `across_sections`, small blocks of different sections join up to TARGET_TOKENS too. Parts
     of a list item join only each other.
     """
     done: list[Block] = []
@@ -425,5 +427,5 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
 
 
 def _joined(a: Block, b: Block) -> Block:
-    """Return both as one block, below the headings that they share."""
+    """Return two blocks as one, whose section is the headings that both have."""
     return a._replace(section=common_section(a.section, b.section), end=b.end)

@@ -12,7 +12,7 @@ _RULE = re.compile(r"\n[^\w\n]+$", re.MULTILINE)  # Not "^", which is tried at e
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """Yield each paragraph in one line, without lines of signs alone."""
+    """Yield each paragraph in one line; lines of punctuation such as `-----` are left out."""
     for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
         if line := one_line(join_lines(part.splitlines())):
             yield line

@@ -1,6 +1,6 @@
-"""reStructuredText as pieces below its headings, and as plain text.
+"""reStructuredText as text with headings, see `markup_pieces.Piece`, and as plain text.
 
-Known are titles, directives, roles and explicit markup as docutils and Sphinx read them.
+It knows titles, directives, roles and explicit markup as docutils and Sphinx read them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Body:
         outside: the indentation of the directive; lines with more are its body.
         inside: the indentation of its body; -1 until it is known.
         is_prose: paragraphs of the body are part of the main text.
-        level: of its heading; 0 for a directive that is none.
+        level: the level of the heading that the directive is; 0 if it is no heading.
     """
 
     outside: int
@@ -144,7 +144,7 @@ class _Scan:
         self._has_text = False
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces."""
+        """Yield the headings and texts of the content."""
         at = 0
         while at < len(self._lines):
             if not self._lines[at]:
@@ -170,7 +170,7 @@ class _Scan:
         self._from = start
 
     def _leave(self, indent: int) -> Iterator[Piece]:
-        """End the bodies that a line with this indentation is outside of."""
+        """End each open directive whose body a line with this indentation does not belong to."""
         while self._bodies and indent <= self._bodies[-1].outside:
             body = self._bodies.pop()
             if body.level:
@@ -179,7 +179,10 @@ class _Scan:
             self._bodies[-1].inside = indent
 
     def _paragraph(self, next_: int) -> Generator[Piece, None, int]:
-        """End the open paragraph; return the line to go on with: behind its literal block."""
+        """End the open paragraph and read the literal block after it.
+
+        Return the next line's number.
+        """
         first, last = self._first, self._last
         self._first = -1
         if first < 0:
@@ -213,7 +216,10 @@ class _Scan:
         )
 
     def _block(self, at: int) -> Generator[Piece, None, int]:
-        """Read what begins a block other than a paragraph; return the line behind it, or `at`."""
+        """Read a title or explicit markup at line `at`; return the number of the line after it.
+
+        Returns `at` if the line belongs to a paragraph.
+        """
         line, indent = self._lines[at], self._indents[at]
         if self._is_explicit(at):
             return (yield from self._explicit(at))
@@ -226,7 +232,7 @@ class _Scan:
         return (yield from self._title(at))
 
     def _title(self, at: int) -> Generator[Piece, None, int]:
-        """Read a title or a transition."""
+        """Read a title or a transition at line `at`; return the number of the line after it."""
         over = _ADORNMENT.fullmatch(self._lines[at])
         text = at + 1 if over else at
         under = text + 1
@@ -254,7 +260,10 @@ class _Scan:
         return under + 1
 
     def _explicit(self, at: int) -> Generator[Piece, None, int]:
-        """Read explicit markup; the text of a directive begins a paragraph or a body."""
+        """Read explicit markup.
+
+        The text of a directive begins a paragraph or the body of the directive.
+        """
         line, indent = self._lines[at], self._indents[at]
         if note := _NOTE.match(line):
             self._bodies.append(_Body(indent, -1, is_prose=False))
@@ -275,13 +284,13 @@ class _Scan:
         if kind in ("code", "table"):
             if argument and kind == "table":
                 yield text
-            yield from self._code(self._behind_options(at + 1, indent), close)
+            yield from self._code(self._after_options(at + 1, indent), close)
             return close
         is_prose = kind == "container" and (not self._bodies or self._bodies[-1].is_prose)
         body = _Body(indent, -1, is_prose)
         if directive["name"] == "class" and _STYLE.fullmatch(argument):
             argument = argument if any(self._lines[at + 1 : close]) else ""  # the class of a style
-        behind = self._behind_options(at + 1, indent)
+        behind = self._after_options(at + 1, indent)
         has_body = any(self._lines[behind:close])  # else it is a name in a list of names
         if argument and has_body and kind in ("signature", "name"):
             body.level = _OBJECT + sum(1 for one in self._bodies[:_OBJECT] if one.level)
@@ -293,8 +302,8 @@ class _Scan:
             yield text
         return behind
 
-    def _behind_options(self, at: int, indent: int) -> int:
-        """Return the first line behind the options of a directive."""
+    def _after_options(self, at: int, indent: int) -> int:
+        """Return the number of the first line after the options of a directive."""
         while self._line(at) and self._indents[at] > indent and _OPTION.match(self._lines[at]):
             margin = self._indents[at]
             at += 1
@@ -303,7 +312,7 @@ class _Scan:
         return at
 
     def _code(self, at: int, close: int) -> Iterator[Piece]:
-        """Yield the lines [at, close) as one piece."""
+        """Yield the lines [at, close) as one piece of code."""
         while at < close and not self._lines[at]:
             at += 1
         last = close - 1
@@ -315,7 +324,7 @@ class _Scan:
             yield Piece(self._starts[at], end, linewise=True)
 
     def _indented(self, at: int, indent: int) -> int:
-        """Return the line behind the block of empty lines and of lines with more indentation."""
+        """Return the number of the line after the block of empty or more indented lines."""
         while at < len(self._lines) and (not self._lines[at] or self._indents[at] > indent):
             at += 1
         return at
@@ -329,7 +338,10 @@ class _Scan:
 
 
 def _is_long_enough(signs: str, heading: str) -> bool:
-    """Return True for an underline as long as its title, which may count wide characters once."""
+    """Return True if an underline is long enough for its title.
+
+    A wide character may count as one.
+    """
     return len(signs) >= min(len(heading), _SHORTEST)
 
 

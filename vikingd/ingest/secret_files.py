@@ -1,4 +1,4 @@
-"""Files that hold secrets by their nature, by name."""
+"""Names of files that hold secrets, such as `id_rsa` and `.netrc`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def always_secret(name: str) -> str:
 
 
 def is_secret_store(name: str) -> bool:
-    """Return True for a file that is left out as a whole if it has a secret."""
+    """Return True for a file that is left out as a whole if it contains any secret."""
     low = name.lower()
     return _STORE.fullmatch(low) is not None and not _MODEL.fullmatch(low)
 
@@ -45,7 +45,7 @@ _CONFIGURATION = re.compile(
 
 
 def is_configuration(name: str) -> bool:
-    """Return True for a file whose unquoted values are texts, by its name."""
+    """Return True for a configuration file by its name; its unquoted values are texts."""
     return _CONFIGURATION.fullmatch(name.lower()) is not None
 
 

@@ -1,4 +1,4 @@
-"""The looks of values: passwords, random keys, and placeholders that are neither."""
+"""Tests of values: whether one looks like a password or a random key, or is a placeholder."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _SIGNS = frozenset("!@#$%^&*+=?~")
 
 
 def is_fake(value: str, *, least: int = 5) -> bool:
-    """Return True for a placeholder.
+    """Return True for a placeholder such as "your-api-key" or "changeme".
 
-    `least` is the number of characters that must be left of it without words such as "test".
+    A value is also a placeholder if fewer than `least` letters and digits are left of it without
+    words such as "test".
     """
     if _OPEN.match(value) or any(part in value for part in _INNER):
         return True
@@ -47,7 +48,7 @@ def is_fake(value: str, *, least: int = 5) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Return True for letters with digits or signs, as passwords have them."""
+    """Return True for 6 to 200 characters with a letter and a digit or a special character."""
     if not 6 <= len(value) <= 200:
         return False
     has_letter = any(map(str.isalpha, value))
@@ -65,14 +66,14 @@ def is_random(value: str) -> bool:
 
 
 def _unread(match: re.Match[str]) -> str:
-    """Return "" for a run of letters that can be a word, else the run."""
+    """Return "" for a run of letters that may be a word by its share of vowels, else the run."""
     word = match[0].lower()
     vowels = sum(c in "aeiouy" for c in word)
     return "" if 0.2 <= vowels / len(word) <= 0.7 else match[0]
 
 
 def is_credential(value: str, *, is_basic: bool) -> bool:
-    """Return True for a secret value after "Bearer" or "Basic", but no placeholder or JWT."""
+    """Return True if the value after "Bearer" or "Basic" is a secret, and no placeholder or JWT."""
     if is_fake(value) or value.startswith("eyJ"):
         return False
     if not is_basic:
@@ -85,7 +86,7 @@ def is_credential(value: str, *, is_basic: bool) -> bool:
 
 
 def is_real_jwt(body: str) -> bool:
-    """Return True for the body of a JWT that names nobody of an example."""
+    """Return True for the body of a JWT that is no well-known example, such as "John Doe"."""
     try:
         data = urlsafe_b64decode(body + "=" * (-len(body) % 4))
         claims = json.loads(data)

@@ -82,9 +82,9 @@ def secrets_in(text: str, *, is_config: bool = False, is_store: bool = False) ->
 
     Args:
         text: the text of a file.
-        is_config: unquoted values behind "=" or ":" are taken for texts, not for expressions.
-        is_store: the file is there to hold secrets. Each value of such a name counts, if it is no
-            placeholder.
+        is_config: unquoted values after "=" or ":" are texts, and not expressions of a language.
+        is_store: the file exists to hold secrets: each value of a name such as `password` counts,
+            unless it is a placeholder.
     """
     found = [*_private_keys(text), *_tokens(text), *_in_urls(text)]
     found += _assigned(text, is_config=is_config, is_store=is_store)
@@ -100,7 +100,7 @@ def secrets_in(text: str, *, is_config: bool = False, is_store: bool = False) ->
 
 
 def masked(text: str, found: Sequence[Secret]) -> str:
-    """Return the text with a marker at the place of each secret. All lines keep their numbers."""
+    """Return the text with a marker in place of each secret. All lines keep their numbers."""
     parts: list[str] = []
     at = 0
     for one in found:
@@ -181,7 +181,10 @@ def _tokens(text: str) -> Iterator[Secret]:
 
 
 def _token(text: str, at: int, form: Form, end: int) -> tuple[Secret | None, int]:
-    """Return the token at a place, and the end of what was read; `end` if that is nothing."""
+    """Return the token at a position, or None, and the position to continue from.
+
+    That position is the end of the token, or `end` if none of this form is there.
+    """
     start, kind, expression = form
     match = expression.match(text, at)
     if match is None:

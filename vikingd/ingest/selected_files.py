@@ -1,4 +1,4 @@
-"""The choice of the files of a directory that an import reads."""
+"""The choice of the files that an import of a directory reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*"
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file or directory that a rule leaves out of an import, or the bulk of a file.
+    """A file or directory that a rule leaves out of an import, or the rest of a file that is cut.
 
     Attributes:
         path: a printable path; that of a directory, of which nothing is read, ends in "/".
@@ -65,14 +65,14 @@ class Selection:
             directory that a glob names without a wildcard is taken although it is hidden or
             ignored.
         exclude: globs of files and directories to leave out.
-        no_ignore: read no ignore files, and take lock files, generated code and whatever else is
-            no reading.
+        no_ignore: read no ignore files, and take lock files, generated code and all other files
+            that `unread_files` leaves out.
         max_file_size: a limit of bytes, as a number or with a unit ("10 MB"); None: no limit.
         encoding: the label of the encoding of text files that have no byte order mark and are not
             UTF-8; "": it is detected.
-        with_secrets: take secrets, and files that hold secrets by their nature.
+        with_secrets: take secrets, and files that are never read because they hold secrets.
         hidden: take hidden files and directories. Without it, the hidden directories that git
-            tracks are taken, and what `include` names.
+            tracks are taken, and those that `include` names.
 
     Globs are relative to the directory. Raises InvalidField for an invalid value.
     """
@@ -99,16 +99,19 @@ class Selection:
 
     @cached_property
     def named(self) -> Patterns:
-        """The patterns of what `include` names without a wildcard."""
+        """The patterns of the paths that `include` names without a wildcard."""
         return literal_starts(tuple(self.included))
 
     def takes(self, below: str) -> bool:
-        """Return True if a file is taken although nobody reads such files."""
+        """Return True if a file is imported although `unread_files` would leave it out."""
         named = self.named.last_match(below, is_directory=False)
         return self.no_ignore or named is not None
 
     def check_for(self, *, is_directory: bool, is_of_files: bool) -> None:
-        """Raise InvalidField for a rule that means nothing for a path, which may be JSON lines."""
+        """Raise InvalidField for a rule that does not apply: globs need a directory of files.
+
+        JSON lines take no limit of size, no encoding and no choice of secrets.
+        """
         for name, globs in ((NOT_INCLUDED, self.included), (EXCLUDED, self.excluded)):
             if globs and not is_directory:
                 raise InvalidField(name, "needs a directory of files; one file is taken as it is")
@@ -182,7 +185,7 @@ class Rules:
 
     @classmethod
     def above(cls, top: Path, selection: Selection | None, within: Path | None = None) -> Rules:
-        """Return the rules that directories above the top of a walk bring, up to `within`."""
+        """Return the rules from the directories above the top of a walk, up to `within`."""
         if selection is None:
             return cls()
         files = None if selection.no_ignore else IgnoreFiles.above(top, within)
@@ -210,7 +213,7 @@ class Rules:
     def leave_out(
         self, below: str, name: str, *, is_directory: bool, at: os.DirEntry[str]
     ) -> tuple[str, str] | None:
-        """Return the rule and the pattern that leave out an entry; None for an entry to take.
+        """Return the rule and the pattern that leave out an entry; None for an entry to import.
 
         Args:
             below: its path below the top of the walk.
@@ -241,7 +244,10 @@ class Rules:
     def _usual(
         self, below: str, name: str, *, is_directory: bool, at: os.DirEntry[str]
     ) -> tuple[str, str] | None:
-        """Return the rule that leaves out an entry without a word of the caller."""
+        """Return the rule that leaves out an entry by default, and its pattern.
+
+        None if none does.
+        """
         is_hidden = name.startswith(".") and not (self.selection and self.selection.hidden)
         if is_hidden and not (is_directory and self.tracked.has(below)):
             return HIDDEN, ""

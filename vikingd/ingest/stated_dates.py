@@ -1,4 +1,4 @@
-"""Dates as people write them in front matter, read only if they can mean nothing else."""
+"""Dates in front matter as people write them; an ambiguous date is not read."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _FORMS = [
 
 
 def time_of(date: object) -> int | None:
-    """Return the time of a stated date in microseconds since the epoch; UTC if it names no zone.
+    """Convert a stated date to microseconds since the epoch; UTC if it names no zone.
 
-    None for no date, and for one that cannot be read, see `fault`.
+    None if there is no date, or it cannot be read, see `fault`.
     """
     return _microseconds(str(date)) if isinstance(date, str | int) else None
 
@@ -77,7 +77,7 @@ def _microseconds(text: str) -> int | None:
 
 
 def _moments(text: str) -> Iterator[datetime]:
-    """Yield each moment that a text can mean."""
+    """Yield each moment that a text can mean; "03/04/2024" can mean two."""
     for form in _FORMS:
         match = form.fullmatch(text)
         if match is None:

@@ -1,4 +1,4 @@
-"""The forms of tokens that a service makes recognizable."""
+"""The recognizable forms of tokens of well-known services."""
 
 from __future__ import annotations
 
@@ -59,7 +59,11 @@ _TOKENS = (
 
 
 def _form(start: str, rest: str) -> re.Pattern[str]:
-    """Return the expression of a token, which no letter or digit adjoins; `value` is its secret."""
+    """Return the regex of a token that begins with `start`; its group `value` is the secret.
+
+    In `rest`, "%" stands for a letter or digit, and "~" also for "_" and "-". No letter or digit
+    may be directly before or after the token.
+    """
     rest = rest.replace("%", "[A-Za-z0-9]").replace("~", "[A-Za-z0-9_-]")
     if start == ":AA":  # the number of the bot is before it
         return re.compile(rf"(?<=\d{{8}})(?P<value>{re.escape(start)}{rest})(?![A-Za-z0-9])")

@@ -1,4 +1,4 @@
-"""TOML of front matter, read so that a bad value loses only itself."""
+"""TOML of front matter, read so that an invalid value does not affect the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _repaired(lines: list[str], notes: Notes) -> dict[str, Any] | None:
-    """Read each pair by itself; None if there is none."""
+    """Read each key with its value separately; None if there is no key."""
     values: dict[str, Any] = {}
     place = values
     pairs: list[tuple[dict[str, Any], re.Match[str], list[str]]] = []

@@ -1,7 +1,7 @@
 """Files that nobody reads: lock files, minified and generated code, source maps and the like.
 
-Each rule has a name, which the report of an import shows. No rule leaves out a file of prose, or
-one in a directory that only may hold the code of others.
+Each rule has a name, which the report of an import shows. No rule leaves out a prose file. A
+directory such as `vendor` is left out only if its files show that it has the code of others.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _DENSE = 0.12  # share of white space; that of prose and of code by hand is larg
 
 
 def unread_file(name: str) -> str:
-    """Return the rule that leaves out a file of this name; "" for none."""
+    """Return the name of the rule that leaves out a file of this name; "" for none."""
     if name in _LOCK_FILES:
         return LOCK_FILE
     if name.endswith((".js", ".css", ".mjs", ".cjs", ".map", ".snap")):
@@ -72,12 +72,12 @@ def unread_file(name: str) -> str:
 
 
 def unread_directory(path: str, name: str, beside: Collection[str]) -> str:
-    """Return the rule that leaves out a directory; "" for none.
+    """Return the name of the rule that leaves out a directory; "" for none.
 
     Args:
         path: the directory.
         name: its name.
-        beside: the names of the entries of the directory above.
+        beside: the names of all entries of its parent directory.
     """
     if name == "__snapshots__":
         return SNAPSHOT
@@ -94,7 +94,7 @@ def unread_directory(path: str, name: str, beside: Collection[str]) -> str:
 
 
 def unread_text(name: str, text: str, kind: FileKind) -> str:
-    """Return the rule that leaves out a file by its text; "" for none."""
+    """Return the name of the rule that leaves out a file by its text; "" for none."""
     if _SCRIPT.fullmatch(name) and len(text) > _LONG_LINE * (text.count("\n") + 1):
         is_dense = sum(map(text.count, " \t\n")) < _DENSE * len(text)
         return MINIFIED if is_dense and len(text) > _MINIFIED else ""

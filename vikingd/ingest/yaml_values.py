@@ -1,7 +1,8 @@
-"""YAML 1.2 of front matter, read so that a bad value loses only itself.
+"""YAML 1.2 of front matter, read so that an invalid value does not affect the others.
 
-A plain value is null, a boolean or a number only by the core schema of YAML 1.2; all else is text:
-`NO`, `10:30`, `1_000`, dates. A block that is no YAML is read entry by entry, as people mean it.
+An unquoted value is null, a boolean or a number only by the core schema of YAML 1.2; all else is
+text: `NO`, `10:30`, `1_000`, dates. A block that is not valid YAML is read entry by entry, as the
+author most likely meant it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _loader() -> Any:
 
 
 def load() -> None:
-    """Import the package of the parser and make it, so that no thread has to."""
+    """Import the YAML parser and build it now, on this thread."""
     _loader()
 
 
@@ -91,7 +92,7 @@ def read_yaml(block: str) -> FrontValues:
 
 
 class _Unparsed(Exception):
-    """A text is no YAML; the message is the reason."""
+    """A text is not valid YAML; the message is the reason."""
 
 
 class _Reader:
@@ -102,7 +103,7 @@ class _Reader:
         self._room = 0  # characters that the value in work may still have
 
     def compose(self, text: str) -> Any:
-        """Return the node of a text; None for an empty one."""
+        """Return the YAML node of a text; None for an empty text."""
         import yaml
 
         self._text = text
@@ -113,7 +114,10 @@ class _Reader:
             raise _Unparsed(one_line(str(reason)) or type(error).__name__) from None
 
     def pairs(self, node: Any, values: dict[str, Any], above: str = "") -> None:
-        """Read the pairs of a mapping that stands in no other value."""
+        """Read the pairs of a mapping into `values`.
+
+        `above` is the prefix of their names in notes.
+        """
         for key_node, value_node in node.value:
             if key_node.id != "scalar":
                 self.notes.add(self._source(key_node), "is left out: it is no name")
@@ -141,7 +145,7 @@ class _Reader:
         return True
 
     def _write(self, key: str, node: Any, value: object) -> None:
-        """Keep the text of an outermost value as a reader sees it."""
+        """Store the text of a top-level value as it is written, if the value differs from it."""
         self.written.pop(key, None)
         if isinstance(value, int | float):
             self.written[key] = node.value
@@ -195,7 +199,7 @@ class _Reader:
         return self._text[node.start_mark.index : node.end_mark.index]
 
     def entries(self, lines: Sequence[str], above: str, level: int) -> dict[str, Any] | None:
-        """Read a broken mapping entry by entry; None if it is none."""
+        """Read an invalid mapping entry by entry; None if it is no mapping."""
         values: dict[str, Any] = {}
         found = list(_entries(lines))
         if not found or any(match is None for match, _ in found):
@@ -215,7 +219,7 @@ class _Reader:
         return values
 
     def _pair(self, entry: Sequence[str]) -> Any:
-        """Return the node of an entry with one key, as it is or without its tabs."""
+        """Return the YAML node of an entry with one key; invalid tabs are removed."""
         text = "\n".join([*entry, ""])
         try:
             node = self.compose(text)
@@ -230,7 +234,15 @@ class _Reader:
     def _repaired(
         self, value: str, below: Sequence[str], name: str, level: int, problem: str
     ) -> Any:
-        """Read the value of an entry that is no YAML: its first line, and the lines below it."""
+        """Return the value of an entry that is not valid YAML.
+
+        Args:
+            value: the text after the key, in its line.
+            below: the lines below it.
+            name: the name of the value, for notes.
+            level: the depth of the entry.
+            problem: the reason why it is not valid, for notes.
+        """
         if not _COMMENT.sub("", value).strip() and level < _MOST_LEVELS:
             lines = textwrap.dedent(_without_tabs("\n".join(below))).splitlines()
             first = next((line for line in lines if line.strip()), "")
@@ -259,7 +271,7 @@ class _Reader:
         return _CONSTANTS.get(text, text) if value is None else value
 
     def _items(self, lines: Sequence[str], name: str, level: int) -> Iterator[Any]:
-        """Yield the items of a broken list."""
+        """Yield the items of an invalid list."""
         items: list[list[str]] = []
         for line in lines:
             if _ITEM.match(line) and not line.startswith(" "):
@@ -286,7 +298,7 @@ class _Reader:
 
 
 def _entries(lines: Sequence[str]) -> Iterator[tuple[re.Match[str] | None, list[str]]]:
-    """Yield each unindented key with the lines of its entry; None for a line of no entry."""
+    """Yield each unindented key with its lines; a line that belongs to no key has None."""
     match: re.Match[str] | None = None
     entry: list[str] = []
     is_blank = False

@@ -1,4 +1,4 @@
-"""The parts that several adapters share: imports of extras, names of files, JSON."""
+"""The parts that several adapters share: imports of extras, file names, and JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Guard the imports in a `with` block, which need an extra of vikingd.
+    """Run imports in a `with` block that need an extra of vikingd.
 
     Args:
         name: the name of the extra.
@@ -67,7 +67,7 @@ def to_json(value: Any, name: str) -> str:
 
 
 def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
-    """Refuse what JSON would change silently."""
+    """Raise an error for a value that JSON would change without an error."""
     if id(value) in above:
         raise ValueError(f"{place} contains itself, which JSON cannot hold")
     match value:
@@ -90,7 +90,7 @@ def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
 
 
 def copy_of(text: str) -> dict[str, Any]:
-    """Return metadata with a JSON text, for listings, which have no content.
+    """Return metadata that hold a JSON text, for listings, which return no content.
 
     The metadata is empty if the text has more than `MAX_COPY` bytes.
     """
@@ -105,7 +105,7 @@ def delete(client: Client, uris: Iterable[str]) -> None:
 
 
 def existing(client: Client, uri: str) -> Context | None:
-    """Return a context; None if it does not exist."""
+    """Return a context, or None if it does not exist."""
     try:
         return client.get(uri)
     except NotFound:

@@ -268,7 +268,7 @@ class VikingdVectorStore(VectorStore):
         return store
 
     def _tell_of_large(self, place: str) -> None:
-        """Warn once of a whole number that became text."""
+        """Warn, once, that a large whole number became text."""
         if not self._told:
             self._told = True
             warnings.warn(
@@ -305,7 +305,7 @@ class VikingdVectorStore(VectorStore):
         return [(self._document(one), score) for one, score in found if one is not None][:k]
 
     def _listed(self, where: Mapping[str, Any] | None, count: int) -> Iterable[str]:
-        """Return the URIs of the first documents that a filter lets pass."""
+        """Return the URIs of the first documents that match a filter."""
         if not where:
             files = (one.uri for one in self.client.list(self.uri) if not one.is_directory)
             return islice(files, count)
@@ -320,6 +320,9 @@ class VikingdVectorStore(VectorStore):
 
 
 def _draft(uri: str, content: str, metadata: Mapping[str, Any], vector: bytes) -> Draft:
-    """Return a document as a file; with a vector its content is one passage."""
+    """Return a LangChain document as a vikingd Document.
+
+    With a vector its content is one passage.
+    """
     one = [Passage("", 0, len(content), vector)] if vector and content else None
     return Draft(uri, content=content, metadata=metadata, passages=one, vector=vector)

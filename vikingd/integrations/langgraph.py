@@ -186,7 +186,7 @@ class VikingdStore(BaseStore):
         return f"{self._directory(op.namespace)}/{common.encoded(op.key)}{_SUFFIX}"
 
     def _place(self, uri: str) -> tuple[tuple[str, ...], str]:
-        """Return the namespace and the key of a file."""
+        """Return the namespace and the key of a file's URI."""
         *labels, name = uri[len(self.uri) + 1 :].split("/")
         return tuple(map(unquote, labels)), unquote(name.removesuffix(_SUFFIX))
 
@@ -196,7 +196,7 @@ class VikingdStore(BaseStore):
         return stored if stored and not stored.is_expired() else None
 
     def _stored(self, directory: str, *, expired: bool = False) -> Iterator[_Stored]:
-        """Yield the items below a directory by URI: those that live, or the expired ones."""
+        """Yield the items below a directory by URI: the expired ones, or else all others."""
         with suppress(NotFound):
             for context in self.client.tree(directory):
                 if context.uri.endswith(_SUFFIX) and not context.is_directory:
@@ -257,7 +257,7 @@ class VikingdStore(BaseStore):
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """An item as a context, from Get, or from a listing without content."""
+    """An item of the store, from its context or from a listing without content."""
 
     context: Context
 
@@ -284,7 +284,7 @@ class _Stored:
 
 
 def _lifetime(ttl: float | None) -> Mapping[str, Any]:
-    """Return the metadata of a time to live in minutes that begins now."""
+    """Return the metadata of a time to live, in minutes from now."""
     if ttl is None:
         return {}
     return {"ttl": ttl, "expires": time.time_ns() // 1000 + round(ttl * _MINUTE)}

@@ -41,9 +41,9 @@ class _Head(NamedTuple):
 class VikingdSession(SessionABC):
     """A session of the OpenAI Agents SDK, safe with several writers in several processes.
 
-    The items are files with consecutive numbers in one directory, whose metadata say which numbers
-    count. Each change writes these metadata on the condition that nobody else has changed them,
-    and is repeated otherwise. So all changes have one order. Calls run on threads.
+    The items are files with consecutive numbers in one directory, whose metadata have the first and
+    the last number. Each change writes these metadata on the condition that nobody else has changed
+    them, and is repeated otherwise. So all changes have one order. Calls run on threads.
 
     Args:
         client: the client of the daemon.
@@ -153,7 +153,13 @@ class VikingdSession(SessionABC):
         common.delete(self.client, gone)
 
     def _change(self, plan: Callable[[_Head], list[Draft]]) -> _Head:
-        """Write what `plan` returns for a head, if nobody else has changed it; return this head."""
+        """Write the contexts that `plan` returns for the present head, and return that head.
+
+        If another writer was faster, it reads the new head and tries again.
+
+        Raises:
+            RevisionDiffers: other writers were faster for 30 seconds.
+        """
         for pause in _pauses():
             head = self._head()
             drafts = plan(head)
@@ -172,7 +178,10 @@ class VikingdSession(SessionABC):
         return _head_of(common.existing(self.client, self.uri))
 
     def _moved(self, head: _Head, first: int, end: int) -> Draft:
-        """Return the directory with other numbers, on the condition that `head` holds."""
+        """Return the directory with a new first and last number.
+
+        The write is refused if `head` is not the newest state.
+        """
         return Draft(
             self.uri,
             is_directory=True,
@@ -184,7 +193,7 @@ class VikingdSession(SessionABC):
         return f"{self.uri}/{number:0{_DIGITS}}.json"
 
     def _listed(self) -> list[Context]:
-        """Return the directory and its files by their numbers; nothing if there is no session."""
+        """Return the contexts of the directory and its files; [] if there is no session."""
         try:
             return list(self.client.tree(self.uri, depth=1))
         except NotFound:
@@ -205,13 +214,13 @@ def _head_of(directory: Context | None) -> _Head:
 
 
 def _number(uri: str) -> int:
-    """Return the number of a file; -1 for files of others."""
+    """Return the number in a file's name; -1 for a file that is no item."""
     name = uri.rpartition("/")[2].removesuffix(".json")
     return int(name) if name.isdecimal() else -1
 
 
 def _pauses() -> Iterator[float | None]:
-    """Yield pauses in seconds between attempts, and None for the last attempt."""
+    """Yield the pause in seconds after each attempt, and None after the last one."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         yield random.uniform(0, _LONGEST_PAUSE)

@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 
 def check_mode(mode: Mode, uri: str) -> None:
-    """Refuse a directory for a recall.
+    """Check that no directory is given for a recall.
 
     Raises:
         ValueError: the mode is recall, and `uri` is not "".

@@ -1,4 +1,4 @@
-"""The filters and the conditions of LangGraph's stores, as its InMemoryStore understands them."""
+"""The filters of LangGraph's stores, with the meaning that its InMemoryStore gives them."""
 
 from __future__ import annotations
 

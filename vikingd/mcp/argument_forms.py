@@ -1,4 +1,4 @@
-"""The forms of arguments by their schema: how a client sees them, and what it may send for them."""
+"""The arguments of tools by their schema: as a client sees them, and values that it may send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSEEN = ("title", "$defs", "minLength", "maxLength", "maxItems", "pattern", CH
 
 
 class Forms:
-    """The forms of the arguments of a tool.
+    """The schema of a tool's arguments, in a short form for clients and for the repair of values.
 
     Args:
         schema: the JSON schema of the arguments, with `$defs`.
@@ -31,12 +31,12 @@ class Forms:
         self._named = schema.get("$defs", {})
 
     def listed(self) -> dict[str, Any]:
-        """Return the schema as `tools/list` has it, short."""
+        """Return the schema in the short form for `tools/list`."""
         found: dict[str, Any] = self._listed(self._schema)
         return found
 
     def taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments with the values that are meant without doubt, such as 3 for "3"."""
+        """Return the arguments with values of an obvious meaning in the right type: 3 for "3"."""
         known = self._schema["properties"]
         return {
             name: self._taken(value, known[name]) if name in known else value
@@ -44,7 +44,7 @@ class Forms:
         }
 
     def wanted(self, fault: Mapping[str, Any]) -> str:
-        """Return the form that the value of a fault of pydantic's must have."""
+        """Return a text on the allowed values for an error of pydantic, such as "one of a, b"."""
         schema = self._at(fault["loc"])
         if fault["type"] == "string_pattern_mismatch" and CHOICES in schema:
             return f"one of {', '.join(schema[CHOICES])} or another word in lower case"
@@ -67,7 +67,7 @@ class Forms:
         return found
 
     def _at(self, place: Iterable[int | str]) -> dict[str, Any]:
-        """Return the schema of a value."""
+        """Return the schema of the value at a path of names and indices; {} if there is none."""
         schema = self._schema
         for step in place:
             if isinstance(step, int):
@@ -131,7 +131,7 @@ def _number(value: Any) -> Any:
 
 
 def _list(value: Any) -> list[Any]:
-    """Return one value as a list of it, and the list that a text has as JSON."""
+    """Return a list as it is, the list that a JSON text holds, or one value as a list of it."""
     found = _parsed(value, list)
     if isinstance(found, list):
         return found
@@ -139,7 +139,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _parsed(value: Any, kind: type) -> Any:
-    """Return what a text has as JSON, if it is of a kind; else the value."""
+    """Parse a JSON text that holds a value of type `kind`; return any other value as it is."""
     if not (isinstance(value, str) and value.lstrip().startswith(("[", "{"))):
         return value
     try:
@@ -150,7 +150,10 @@ def _parsed(value: Any, kind: type) -> Any:
 
 
 def _choice(text: str, schema: Mapping[str, Any]) -> str:
-    """Return the choice that a text means, in another case or number."""
+    """Return the allowed choice for a text with other case, or in singular or plural: "Files".
+
+    A text that is near to no choice is returned in lower case.
+    """
     choices = schema.get("enum") or schema.get(CHOICES)
     if not choices or text in choices:
         return text

@@ -142,7 +142,7 @@ async def list_(
 
 
 async def page_of(items: AsyncIterator[Item], offset: int, most: int) -> AsyncIterator[Item]:
-    """Yield `most` items after `offset` of them."""
+    """Skip `offset` items, then yield at most `most`."""
     number = 0
     async for item in items:
         number += 1

@@ -1,4 +1,4 @@
-"""The budget of an answer, in tokens that are estimated without a tokenizer."""
+"""The budget of an answer, in tokens estimated without a tokenizer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Item = TypeVar("Item", bound=BaseModel)
 
 
 def tokens(text: str) -> int:
-    """Return the estimated tokens of a text, a quarter more than on average.
+    """Return the estimated tokens of a text, with a quarter added to be safe.
 
     Keys, URIs and escapes of JSON have more tokens than plain text of the same length.
     """
@@ -29,9 +29,9 @@ def cost(item: BaseModel) -> int:
 
 
 def beginning(text: str, most: int) -> str:
-    """Return the beginning of a text with at most so many tokens.
+    """Return the beginning of a text with at most this many tokens, and at least one character.
 
-    It ends with a line if that costs less than half of it. It has at least one character.
+    It ends at a line end if that drops less than half of it.
     """
     part = text[: 4 * most]
     while tokens(part) > most and len(part) > 1:
@@ -43,13 +43,13 @@ def beginning(text: str, most: int) -> str:
 
 
 def fill(items: Iterable[Item], max_tokens: int, *longer: Callable[[Item], Item]) -> list[Item]:
-    """Return the items that fit into a budget, in order, up to the first that does not.
+    """Return the first items that fit into a budget, up to the first that does not.
 
     Args:
         items: the items in their shortest form, best first.
         max_tokens: the budget of the whole answer.
-        longer: functions that return a longer form of an item. What is left of the budget makes
-            items longer, the best first, by each function in turn.
+        longer: functions that return a longer form of an item. The rest of the budget is spent on
+            them: each function in turn lengthens items, the best first.
     """
     left = max_tokens - ENVELOPE
     taken: list[Item] = []

@@ -1,4 +1,4 @@
-"""Failures in plain words for a model: what is wrong, and what to do."""
+"""Failures explained to a model: the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def explained(error: ClientError, client: AsyncClient, arguments: Containe
 
 
 async def _not_found(error: NotFound, client: AsyncClient, arguments: Container[str]) -> str:
-    """Return what is missing, and the nearest directory above it that is there."""
+    """Return a text that names the missing URI and the nearest directory above it that exists."""
     uri = error.metadata.get("uri", "")
     if not uri.startswith(uris.ROOT):
         advice = "Take the ids from recall." if "ids" in arguments else ""
@@ -91,7 +91,7 @@ async def _not_found(error: NotFound, client: AsyncClient, arguments: Container[
 
 
 def _argument(field: str, arguments: Container[str]) -> str:
-    """Return the argument for a field of a request: uri for contexts[0].uri."""
+    """Return the name of the tool's argument for a field of a request: uri for contexts[0].uri."""
     names: list[str] = re.findall(r"[a-z_]+", field)
     for name in reversed(names):
         for known in (name, name.removesuffix("s")):
@@ -111,6 +111,6 @@ def _joined(*parts: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return a text with its first letter in upper case, unless it is a name, and a full stop."""
+    """Return a text with a full stop, and a capital letter unless it begins with a name."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -24,7 +24,7 @@ class ServerCommand:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The configuration of one client.
+    """The configuration file of one MCP client.
 
     Attributes:
         path: the file, below the home directory (with ~) or the current one.
@@ -54,7 +54,7 @@ class Target:
         return Entry((self.section, NAME), value | env)
 
     def change(self, server: ServerCommand) -> Change:
-        """Return the change that merges the entry into the file; see `with_parts`."""
+        """Return the change that adds the entry to the file; see `with_parts`."""
         return with_parts(self.file, [self.entry(server)])
 
 

@@ -78,7 +78,7 @@ def tools(client_of: ClientOf, *, read_only: bool) -> list[ClientTool]:
 
 
 class _Server(MCPServer[Any]):
-    """A server whose errors name what there is."""
+    """An MCP server whose errors name the existing tools."""
 
     def __init__(self, own: list[ClientTool], instructions: str) -> None:
         super().__init__(

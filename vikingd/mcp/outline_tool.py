@@ -37,7 +37,7 @@ async def outline(
 
 
 def _part(symbol: FoundSymbol) -> OutlinedFile:
-    """Return a symbol as a file with one name, whose cost is an upper bound of its own."""
+    """Return a file with one name: its size is an upper bound of that name's size in an answer."""
     name = OutlinedName(
         name=symbol.name,
         kind=symbol.kind,

@@ -104,9 +104,10 @@ async def _taken(
     offset: int,
     most: int,
 ) -> tuple[list[Answered], bool]:
-    """Return `most` items after `offset` of them, and whether the time ended before.
+    """Skip `offset` items and return at most `most`, and True if the time ended before that.
 
-    One call of the daemon looks at a part of a large tree, so the time of all of them is bounded.
+    One call of the daemon reads a part of a large tree. So the time of all calls together is
+    bounded.
     """
     taken: list[Answered] = []
     try:

@@ -63,7 +63,7 @@ async def find(
 
 
 def _unknown_kind(kind: str) -> str:
-    """Return a note on a kind that no import gives; "" for any other."""
+    """Return a note if no import gives this kind to files; "" otherwise."""
     if not kind or kind in list(FileKind):
         return ""
     return f"An import gives files no kind {kind!r}, but one of: {', '.join(FileKind)}."
@@ -124,7 +124,7 @@ def _types(names: Iterable[arguments.Kind]) -> list[ContextType]:
 def _fitted(
     matches: tuple[MatchedContext, ...], max_tokens: int
 ) -> tuple[list[tool_answers.FoundFile], str]:
-    """Return the results that fit, and the note on the rest."""
+    """Return the results that fit into the tokens, and a note on those that do not."""
     by_uri = {match.uri: match for match in matches}
 
     def with_passages(result: tool_answers.FoundFile, most: int) -> tool_answers.FoundFile:
@@ -167,7 +167,7 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of a text, which an abstract keeps."""
+    """Return only the letters and digits of a text, for comparisons with an abstract."""
     return re.sub(r"\W+", "", text)
 
 
@@ -176,7 +176,7 @@ def _shortened(abstract: str) -> str:
 
 
 def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.RecalledMemories]]:
-    """Return the tool `recall`; not `counted`: a recall changes no counter of its memories."""
+    """Return the tool `recall`; unless `counted`, it does not count accesses of memories."""
 
     async def recall(
         client: AsyncClient,
@@ -222,7 +222,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
 
 
 def shown_memory(memory: Memory) -> tool_answers.RecalledMemory:
-    """Return a memory as it is shown."""
+    """Return a memory in the form of an answer."""
     return tool_answers.RecalledMemory(
         id=memory.id,
         content=memory.content,
@@ -235,7 +235,7 @@ def shown_memory(memory: Memory) -> tool_answers.RecalledMemory:
 
 
 def building(*, counted: bool) -> Callable[..., Awaitable[tool_answers.BuiltText]]:
-    """Return the tool `build_context`; not `counted`: it changes no counter of its memories."""
+    """Return the tool `build_context`; unless `counted`, it does not count accesses of memories."""
 
     async def build_context(
         client: AsyncClient,

@@ -1,4 +1,4 @@
-"""The messages on stdin; a line that is no message of JSON-RPC gets an error as its reply."""
+"""Messages on stdin; a line that is no JSON-RPC message is answered with an error."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NO_MESSAGE = (
 
 
 class AnsweredFaults:
-    """A stream of messages without those that cannot be read, which it answers with errors.
+    """A stream of the readable messages; it answers unreadable ones with errors.
 
     Args:
-        messages: the stream of the SDK, which has an exception for such a message.
+        messages: the stream of the SDK, which has an exception for an unreadable message.
         replies: the stream of the answers.
     """
 
@@ -61,7 +61,7 @@ class AnsweredFaults:
 
 
 def _reply(fault: Exception) -> JSONRPCError | None:
-    """Return the error for a line; None for an empty line."""
+    """Return the error to reply to an unreadable line; None for an empty line."""
     faults = fault.errors() if isinstance(fault, ValidationError) else []
     if faults and faults[0]["type"] != "json_invalid":
         values = (one["input"] for one in faults)

@@ -1,4 +1,4 @@
-"""A tool with strict arguments, whose failures are told in plain words."""
+"""A tool that checks its arguments strictly and explains failures to the model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClientTool(Tool):
     def made(
         cls, function: Callable[..., Awaitable[Answer]], client_of: ClientOf, hints: ToolAnnotations
     ) -> ClientTool:
-        """Return the tool of a function, with its name.
+        """Return a ClientTool that calls a function, with the function's name.
 
         Args:
             function: takes the client as its first argument, `client`.
@@ -122,7 +122,7 @@ class ClientTool(Tool):
         return f"{'; '.join(faults)}.".encode(errors="replace").decode()
 
     def _unknown(self, name: str) -> str:
-        """Return the fault of an argument that the tool does not have, and the nearest one."""
+        """Return the error for an argument that the tool does not have, with the nearest one."""
         known = tuple(self.parameters["properties"])
         fault = f"{self.name} has no argument {shortened(name, _SHOWN)!r}"
         near = nearest(name, known)

@@ -1,7 +1,7 @@
 """The answers of the tools: typed results with a compact text form.
 
-In the text form stored text is set apart, so that it cannot pass for words of the server: each of
-its lines has a bar in front, or it stands between fences.
+In the text form stored text is marked, so that it cannot be taken for words of the server: each of
+its lines begins with a bar, or it is between fences.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def fenced(text: str) -> str:
 
 
 def named(uri: str) -> str:
-    """Return a URI on one line."""
+    """Return a URI without line breaks, as text for a model."""
     return clean(uri).replace("\n", " ")
 
 
 def lines(*parts: str) -> str:
-    """Join the parts that are not empty."""
+    """Join the non-empty parts with line breaks."""
     return "\n".join(part for part in parts if part)
 
 
@@ -63,7 +63,7 @@ class Answer(BaseModel):
 
 
 def doubts(sure: str, nothing: str) -> str:
-    """Return the words for an answer that is not strong; "" for a strong one.
+    """Return a sentence on an answer that is weak or nothing; "" for a strong one.
 
     Args:
         sure: the strength of the answer in lower case.
@@ -83,7 +83,7 @@ class FoundPassage(BaseModel):
     content: str
 
     def place(self) -> str:
-        """Return the place in the file in words."""
+        """Return the lines of the passage in words."""
         place = f"from character {self.offset}"
         return f"lines {self.lines}, {place}" if self.lines else place
 
@@ -362,7 +362,7 @@ class Written(Answer):
 
 
 class Forgotten(Answer):
-    """The removed memories."""
+    """The answer of `forget`: the removed memories."""
 
     uris: list[str] = Field(default=[], description="The removed file.")
     memories: list[str] = Field(default=[], description="The removed memories.")
@@ -380,10 +380,10 @@ class Forgotten(Answer):
 
 
 def sure_of(confidence: Confidence | None) -> str:
-    """Return the strength of an answer in lower case; an answer without one is strong."""
+    """Return the confidence's strength in lower case; "strong" for an answer without confidence."""
     return "strong" if confidence is None else confidence.strength.name.lower()
 
 
 def note_of(degraded: Iterable[Degradation]) -> str:
-    """Return the details of what failed in an answer."""
+    """Return a text on the parts of an answer that failed."""
     return shortened("; ".join(one.detail for one in degraded), _NOTE)

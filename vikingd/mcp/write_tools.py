@@ -119,9 +119,9 @@ async def write(
 
 
 def _differs(uri: str, expected: int, error: RevisionDiffers) -> str:
-    """Return the message of a write with a wrong revision.
+    """Return the error for a write with a wrong expected revision.
 
-    The message does not tell the stored revision, so that the model must read the file first.
+    It does not name the stored revision, so that the model must read the file first.
     """
     if not expected:
         return (
@@ -149,7 +149,11 @@ def _why(asked: ExtractResult) -> str:
 
 
 def _request(about: str) -> str:
-    """Return words as a request to forget, and nothing else."""
+    """Return `about` as a sentence that is one request to forget and nothing else.
+
+    Raises:
+        ToolError: no form of it is such a request.
+    """
     ways = ("{}", "Forget {}", "Forget what I said about {}", "忘掉关于{}的事")
     for text in (way.format(about) for way in ways):
         messages = [SessionMessage("user", text)]

@@ -1,1 +1,1 @@
-"""Memories of an agent: their files, repeats, and routes to known files."""
+"""The domain of memories: their files, the detection of repeats, and routes to known files."""

@@ -1,4 +1,4 @@
-"""Accesses of memories, counted exactly and written in the background."""
+"""A counter of the accesses of memories, which writes its counts in the background."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class Accesses:
-    """Counts accesses by id, and writes them every INTERVAL, on a thread from the first one on.
+    """Counts accesses by memory id; a thread passes the counts to `write` every INTERVAL.
 
-    If `write` raises, they are written with the next ones.
+    The thread starts with the first access. If `write` raises, these counts are written with the
+    next ones.
     """
 
     def __init__(self, write: Callable[[Mapping[int, int]], object]) -> None:

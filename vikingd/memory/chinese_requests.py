@@ -1,7 +1,8 @@
-"""Chinese requests to forget, see forget_requests.
+"""Recognition of Chinese requests to forget, see forget_requests.
 
-A clause is an order if all beside its verb of forgetting and its topic are words of an order. The
-topic is behind the verb, behind 把, or in front of the verb or of the clause.
+"忘了我住在上海" is a request. A clause is one if it consists of a verb of forgetting, a topic,
+and words of an order, such as 请. The topic follows the verb or 把, or precedes the verb or the
+clause.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def request(sentence: str) -> Asked | None:
 
 
 def _clause(clause: str, front: str) -> Asked | None:
-    """Return what a clause asks to forget, in simplified characters."""
+    """Return the request that a clause in simplified characters makes; None for no request.
+
+    `front` is the part of the sentence before the clause.
+    """
     end = _FORM.END.search(clause)
     assert end
     body, ends = re.sub(r"\A(.{1,3})\1\Z", r"\1", clause[: end.start()]), end[0]
@@ -69,7 +73,9 @@ def _clause(clause: str, front: str) -> Asked | None:
         ):
             return None
         if not left:
-            return _behind(topic, kind, word, front, ends, is_soft=is_soft, is_named=is_named)
+            return _topic_after_verb(
+                topic, kind, word, front, ends, is_soft=is_soft, is_named=is_named
+            )
         marks = _FORM.MARKS.search(left)
         assert marks
         topic = left[: marks.start()]
@@ -92,14 +98,14 @@ def _clause(clause: str, front: str) -> Asked | None:
     return None
 
 
-def _behind(
+def _topic_after_verb(
     topic: str, kind: str, word: str, front: str, ends: str, *, is_soft: bool, is_named: bool
 ) -> Asked | None:
-    """Return a request with an order alone in front of its verb."""
+    """Return the request of a clause whose topic follows its verb: "请忘了我的地址"; or None."""
     if not topic:
         if kind == "keep" and not (front and _names(front)):
             return None
-        return _last(front, is_sure=kind != "forget" or "掉" in word)
+        return _request_without_topic(front, is_sure=kind != "forget" or "掉" in word)
     if kind == "keep" and not (re.search("[再续着了得想]|保", word + ends)):
         return None
     may_tell = kind == "forget" and "掉" not in word and not is_soft  # 忘了带钥匙
@@ -116,7 +122,7 @@ def _asked(
     topic: str, front: str, *, is_named: bool, is_sure: bool, deletes: bool = False
 ) -> Asked | None:
     if not topic or _FORM.LAST.fullmatch(topic):
-        return _last(front, is_sure=is_sure or not front)
+        return _request_without_topic(front, is_sure=is_sure or not front)
     made = _topic(topic, is_named=is_named)
     if made is None:
         return None
@@ -125,7 +131,7 @@ def _asked(
 
 
 def _names(front: str) -> tuple[str, Meant] | None:
-    """Return the topic that the last clause before an order names."""
+    """Return the topic in the last clause of `front`: "我的地址，忘了吧"; None if it names none."""
     last = _FORM.CLAUSE.split(front)[-1]
     last = _FORM.PREDICATE.sub("", last[_FORM.LEAD.match(last).end() :])  # type: ignore[union-attr]
     said = _FORM.SAID.match(last)
@@ -138,14 +144,20 @@ def _names(front: str) -> tuple[str, Meant] | None:
     return _topic(last, is_named=True) if is_named and last else None
 
 
-def _last(front: str, *, is_sure: bool) -> Asked | None:
-    """Return a request for the statement before, or for the topic in front of it."""
+def _request_without_topic(front: str, *, is_sure: bool) -> Asked | None:
+    """Return the request of a clause without a topic, such as "忘了吧".
+
+    It means the topic in `front` if that names one, else the user's previous statement.
+    """
     found = _names(front) if front else None
     return Asked(*found, True) if found else Asked("", Meant.BEFORE, is_sure)
 
 
 def _topic(topic: str, *, is_named: bool) -> tuple[str, Meant] | None:
-    """Return the topic without the words that connect it, and how it is meant."""
+    """Return the topic without connecting words, and the kind of thing that it means.
+
+    None for none.
+    """
     topic = re.sub(r"[了吧啦啊哈]+\Z", "", topic.strip(" ，,。！!、：:"))
     if topic in ("", "掉") or _FORM.TASK.fullmatch(topic):
         return None
@@ -165,7 +177,9 @@ def _topic(topic: str, *, is_named: bool) -> tuple[str, Meant] | None:
     if said["just"] or said["now"]:
         return core, Meant.BEFORE
     is_fact = re.search(r"[这那](?:件|个|回|一)?(?:事|点|条|句)", inner[len(core) :]) is not None
-    if _states(core) or (is_fact and re.match("我(?!.*的)", core) and not _FORM.NOUN.search(core)):
+    if _is_statement(core) or (
+        is_fact and re.match("我(?!.*的)", core) and not _FORM.NOUN.search(core)
+    ):
         return core, Meant.STATEMENT
     if is_every:
         return core, Meant.ALL_OF
@@ -173,8 +187,8 @@ def _topic(topic: str, *, is_named: bool) -> tuple[str, Meant] | None:
     return (core, Meant.TOPIC) if is_topic else None
 
 
-def _states(text: str) -> bool:
-    """Return True for a topic that is a sentence of the user, not a noun."""
+def _is_statement(text: str) -> bool:
+    """Return True for a topic that is a statement, such as "我住在上海", and not a noun."""
     return bool(_FORM.STATES.match(text)) and not (
         _FORM.ASKS.search(text) or _FORM.NOUN.search(text)
     )

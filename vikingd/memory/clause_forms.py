@@ -1,6 +1,6 @@
-"""Forms of clauses: a pattern for a whole clause, and the fact that it states, denies or ends.
+"""Forms of clauses: each matches a whole clause and gives the fact that it states, denies or ends.
 
-The forms stand in a file for each language, one in a line.
+The forms of a language are in one file, one in a line.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Form(NamedTuple):
 
 
 class End(NamedTuple):
-    """A pattern of clauses that end relations by words of their own, such as "I quit my job"."""
+    """A pattern of clauses that end relations without a negation, such as "I quit my job"."""
 
     kind: MemoryKind
     keys: tuple[str, ...]
@@ -63,7 +63,7 @@ class Language:
 
     Attributes:
         named: the named patterns.
-        ends: the clauses that end relations by words of their own.
+        ends: the clauses that end relations without a negation.
         given_up: the keys of relations that end when the user gives something up.
     """
 
@@ -82,27 +82,33 @@ class Language:
         self._any = lazy("|".join(f"(?:{source})" for source in sources), re.IGNORECASE)
 
     def rewritten(self, name: str, text: str) -> str:
-        """Return a text after all rewrites of a name."""
+        """Return a text after all rewrites with this name in the file."""
         for pattern, to in self._rewrites.get(name, ()):
             text = pattern.sub(to, text)
         return text
 
     def negations(self, clause: str) -> Iterator[tuple[str, str]]:
-        """Yield the states of a clause that denies or ends, each with its positive clause."""
+        """Yield (state, positive clause) for a clause that denies or ends a fact.
+
+        "I don't live in Paris" gives (DENIED, "I live in Paris").
+        """
         for state in (ENDED, DENIED, PAST):
             for pattern, to in self._rewrites.get(state, ()):
                 if (found := pattern.fullmatch(clause)) is not None:
                     yield state, to.format(**found.groupdict())
 
     def ended(self, clause: str) -> tuple[End, str] | None:
-        """Return what a clause ends by words of its own, and the value."""
+        """Return the pattern of `ends` that matches a clause, and the ended value.
+
+        None if none matches.
+        """
         for end in self.ends:
             if (found := end.pattern.fullmatch(clause)) is not None and self._is_open(found):
                 return end, found["v"] or found.groupdict().get("w") or ""
         return None
 
     def matches(self, clause: str, *, loose: bool) -> Iterator[tuple[Form, re.Match[str]]]:
-        """Yield the forms that match a clause, with open words in their slots."""
+        """Yield the forms that match a clause and whose slots have only words of open classes."""
         if not loose and not self._any.fullmatch(clause):
             return
         for form in self._forms:
@@ -121,7 +127,7 @@ class Language:
         return True
 
     def _take(self, line: str) -> None:
-        """Take a line of the file, see english.forms."""
+        """Add a line of the file; english.forms explains its syntax."""
         if (slot := _NAMED.fullmatch(line)) is not None:
             self.named[slot[1]] = slot[2]
             return

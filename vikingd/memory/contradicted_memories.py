@@ -1,4 +1,4 @@
-"""Changes of what is known: a newer memory takes the place of those that it contradicts."""
+"""Changes of known facts: a newer memory replaces those that it contradicts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FileChanged(Exception):
 
 
 class NoPlace(Exception):
-    """The text of a memory cannot be put into its file, which may be too large.
+    """The text of a memory cannot be put into its file, for example because the file is too large.
 
     The message gives the reason.
 
@@ -53,11 +53,11 @@ class NoPlace(Exception):
 class Changing(Remembering):
     """Writes a text as Remembering does, and replaces the entries of its file that it contradicts.
 
-    Two entries contradict each other if they state another value of one relation, see `relations`.
-    Replaced entries move below the heading "Earlier" of the file, with their ids, times and
-    counters. The text stands in the place of the first of them, or of the entry that it
-    repeats. If they were said later than the
-    text, the text itself is history: it goes below "Earlier".
+    Two entries contradict each other if they state different values of one relation, such as two
+    homes; see `relations`. Replaced entries move below the heading "Earlier" of the file, with
+    their ids, times and counters. The text takes the place of the first of them, or of the entry
+    that it repeats. If they were said later than the text, they stay, and the text goes below
+    "Earlier".
 
     Args:
         replaces: the id of an entry that the text may replace too; 0: none.
@@ -118,7 +118,7 @@ class Changing(Remembering):
         return None
 
     def _contradicted(self, files: Compared) -> list[tuple[str, StoredEntry]]:
-        """Return the present entries that the text contradicts with their files, in order."""
+        """Return (URI, entry) of each present entry that the text contradicts, in order."""
         found: dict[int, tuple[str, StoredEntry]] = {}
         for uri, known in files.files:
             related = {one.entry.id: relation for one, relation in known.relations}
@@ -162,7 +162,7 @@ class Changing(Remembering):
             file = files.series.read(first)
             at = None if file is None or is_full(file) else (first, place)
             return self._moved(files, at, older, entry, said, new_id)
-        work = _Works(files)
+        work = _EditedFiles(files)
         uri, _ = self._place(files)
         work.of(uri).add(self.text, EARLIER, self.title, entry)
         self.outcome = Outcome(Remembered.ADDED, entry, said, uri=uri)
@@ -177,11 +177,13 @@ class Changing(Remembering):
         said: str,
         new_id: Callable[[], int],
     ) -> Sequence[Rewritten]:
-        """Return the text in the place of an entry, and the older ones below "Earlier".
+        """Put the text in place of an entry, and the older entries below "Earlier".
 
-        Without a place the text becomes a new entry: a full file does not grow.
+        Return the files.
+
+        If `place` is None, the text is added as a new entry, since a full file must not grow.
         """
-        work = _Works(files)
+        work = _EditedFiles(files)
         try:
             if place is None:
                 uri, _ = self._place(files)
@@ -208,15 +210,16 @@ class Changing(Remembering):
 
 
 def _may_decide(new: Relation | None, old: Relation | None) -> bool:
-    """Return True if more than their relations decides whether one text replaces another."""
+    """Return True if relations alone do not decide whether one text replaces another."""
     return new is None or old is None or (new.is_habit and old.is_habit)
 
 
 class Ended(Remembering):
     """Moves the entries that the user ended below the heading "Earlier", with the user's sentence.
 
-    They are the present entries that state the relation, with the value if the ending has one. They
-    keep their ids, times and counters. An entry that was said later than the ending stays.
+    "I no longer live in Paris" ends the present entries that state the relation "home" with the
+    value "Paris"; an ending without a value ends all of the relation. The entries keep their ids,
+    times and counters. An entry that was said later than the ending stays.
     """
 
     def __init__(
@@ -227,10 +230,10 @@ class Ended(Remembering):
         self._ends = Relation(ending.key, ending.value, holds=False)
 
     def __call__(self, series: Series, _: Callable[[], int]) -> Sequence[Rewritten]:
-        """Return the changes of the series as it is now; nothing without such an entry."""
+        """Return the changes of the series as it is now; no changes if no entry ends."""
         self.outcome = None
         files = self._compared(series)
-        work = _Works(files)
+        work = _EditedFiles(files)
         ended: list[tuple[str, StoredEntry]] = []
         for uri, known in files.files:
             for one, relation in known.relations:
@@ -253,7 +256,7 @@ class Ended(Remembering):
 
 
 def ended_text(said: str, sentence: str) -> str:
-    """Return the text of an entry with the sentence that ended it."""
+    """Return the text of an entry followed by `(Ended: "SENTENCE")`, the sentence that ended it."""
     sentence = _cut(sentence)
     if HAN.search(said):
         return f"{said}（已结束：“{sentence}”）"
@@ -261,13 +264,13 @@ def ended_text(said: str, sentence: str) -> str:
 
 
 class Noting(Remembering):
-    """Writes a note on a change into the journal of its day, if there was a change.
+    """Writes a note on a changed memory into the journal of the day; nothing if it did not change.
 
     Args:
         changed: the writer of the new memory, which ran before.
 
     Attributes:
-        skipped: the reason why the journal has no place for the note; "": it has one.
+        skipped: the reason why the note cannot be written into the journal; "" if it can.
     """
 
     def __init__(
@@ -299,7 +302,7 @@ class Noting(Remembering):
 
 
 def note_of(now: str, before: str) -> str:
-    """Return the note on a change, with both wordings, which are cut if they are long."""
+    """Return the note on a change: "NEW (Before: OLD)", with long wordings cut."""
     now, before = (_cut(text) for text in (now, before))
     return f"{now}（之前：{before}）" if now.endswith("。") else f"{now} (Before: {before})"
 
@@ -313,29 +316,32 @@ def _cut(text: str) -> str:
     return f"{text}…"
 
 
-class _Works:
-    """The files of a series under several changes."""
+class _EditedFiles:
+    """The edited files of one series of memory files."""
 
     def __init__(self, files: Compared) -> None:
         self._files = files
-        self._works: dict[str, _Rewriting] = {}
+        self._works: dict[str, _EditedFile] = {}
 
-    def of(self, uri: str) -> _Rewriting:
-        """Return the changes of a file."""
+    def of(self, uri: str) -> _EditedFile:
+        """Return the edited file of a URI."""
         if uri not in self._works:
-            self._works[uri] = _Rewriting(self._files.series.read(uri))
+            self._works[uri] = _EditedFile(self._files.series.read(uri))
         return self._works[uri]
 
     def changes(self, text: Remembering) -> Sequence[Rewritten]:
-        """Return the files for a write."""
+        """Return the edited files in the form that the store writes."""
         return [
             Rewritten(work.prepared(Draft(uri, title=text.title, time=text.time)))
             for uri, work in self._works.items()
         ]
 
 
-class _Rewriting:
-    """A content under several changes; the entries of its passages keep their states."""
+class _EditedFile:
+    """A memory file that is edited several times.
+
+    The entries that stay keep their counters and times.
+    """
 
     def __init__(self, file: MemoryFile | None) -> None:
         self._file = file
@@ -343,12 +349,20 @@ class _Rewriting:
         self._stored = [one for one in file.entries if one.ordinal] if file else []
 
     def replace(self, older: StoredEntry, text: str, entry: Entry) -> None:
-        """Put a text in the place of an entry; raise InvalidField if it has no place."""
+        """Replace the text of an entry.
+
+        Raises:
+            InvalidField: the text cannot be an entry there.
+        """
         self._stored = [one for one in self._stored if one.entry.id != older.entry.id]
         self._take(entries.replaced(self._content, older.start, older.end, text), entry)
 
     def add(self, text: str, section: str, title: str, entry: Entry) -> None:
-        """Add an entry below a heading; raise InvalidField if it has no place."""
+        """Add an entry below a heading.
+
+        Raises:
+            InvalidField: the text cannot be an entry there.
+        """
         self._take(entries.added(self._content, text, section, title), entry)
 
     def remove(self, older: StoredEntry) -> None:
@@ -360,7 +374,11 @@ class _Rewriting:
         self._stored = [one.moved(start) for one, start in zip(self._stored, starts, strict=True)]
 
     def end(self, older: StoredEntry, text: str, title: str) -> None:
-        """Move an entry below "Earlier" with a text; raise InvalidField if it has no place."""
+        """Move an entry below "Earlier" and give it another text.
+
+        Raises:
+            InvalidField: the text cannot be an entry there; nothing is changed.
+        """
         before = self._content, list(self._stored)
         try:
             entries.replaced(self._content, *self._span(older), text)  # Prose of a person stays.
@@ -375,7 +393,11 @@ class _Rewriting:
         return here.start, here.end
 
     def prepared(self, made: Draft) -> Prepared:
-        """Return the file for a write; `made` is a new one."""
+        """Return the file in the form that the store writes; `made` is the draft of a new file.
+
+        Raises:
+            InvalidField: the file would be too large.
+        """
         if len(self._content.encode()) > MAX_CONTENT_BYTES:
             raise InvalidField(
                 "text", f"has no place: the file would have more than {MAX_CONTENT_BYTES:,} bytes"

@@ -1,7 +1,8 @@
-"""English requests to forget, see forget_requests.
+"""Recognition of English requests to forget, see forget_requests.
 
-A clause is an order if it has a verb of forgetting, and all words before the verb are polite ones.
-The topic is behind the verb as far as the clause goes, or in front of "forget it".
+"Could you please forget my address" is a request. A clause is one if it has a verb of forgetting,
+and only polite words precede the verb. The topic is the rest of the clause, or it precedes "forget
+it".
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def request(sentence: str) -> Asked | None:
             return None
         said = _words(front)
         is_idle = said <= _POLITE
-        asked = _order(sentence[at:], "" if is_idle else front, said if is_idle else frozenset())
+        asked = _request_of_clause(
+            sentence[at:], "" if is_idle else front, said if is_idle else frozenset()
+        )
         if asked is not None:
             return asked
     return None
@@ -41,19 +44,25 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[\w']+", text.lower()))
 
 
-def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
-    """Return the request of the clause at the beginning of a text; `said` is politely before it."""
+def _request_of_clause(text: str, front: str, said: frozenset[str]) -> Asked | None:
+    """Return the request of the clause at the beginning of a text; None for no request.
+
+    Args:
+        text: the text.
+        front: the part of the sentence before it.
+        said: polite words that precede the text, such as "please".
+    """
     if found := _FORM.NEVER_SAID.match(text):
-        return _object(text[found.end() :], "forget", front, is_told=True)
+        return _request_of_verb(text[found.end() :], "forget", front, is_told=True)
     for verb in _FORM.VERB.finditer(text):
         kind, rest, words = str(verb.lastgroup), text[verb.end() :], _words(text[: verb.start()])
         if kind != "keep" or _negates(text[: verb.start()].lower().split()):
             break
     else:
-        return _is_done(text)
+        return _removal_wish(text)
     known = _POLITE | _NOT if kind == "keep" else _POLITE
     if not words <= known or re.search(r"[,;:.]", text[: verb.start()]):
-        return _is_done(text)
+        return _removal_wish(text)
     told = (words | said | (_words(rest) & {"please", "pls", "plz"})) - {"no"}
     to_you, is_named = words & (_YOU | {"can", "could"}), bool(_FORM.MEMORY.search(rest))
     bends = kind == "past" or verb[0].lower().endswith("ing")
@@ -73,11 +82,14 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
     is_wish = not (words.isdisjoint(_WISHES) or to_you)
     if is_wish and not (is_named or "let's" in words):
         return None
-    return _object(rest, kind, front, is_told=bool(told), is_wish=is_wish)
+    return _request_of_verb(rest, kind, front, is_told=bool(told), is_wish=is_wish)
 
 
 def _negates(before: list[str]) -> bool:
-    """Return True if words make "keep" an order not to: "you need not", but not "you don't"."""
+    """Return True if the words before the verb "keep" negate an order: "you need not".
+
+    "You don't" is a statement, and no order.
+    """
     at = [i for i, one in enumerate(before) if one in _NOT or before[i : i + 2] == ["no", "need"]]
     if not at or not set(before[at[-1] + 1 :]) <= _POLITE - {"sure"}:
         return False
@@ -86,17 +98,17 @@ def _negates(before: list[str]) -> bool:
     return is_bare or not _MAY.isdisjoint(before)
 
 
-def _object(
+def _request_of_verb(
     rest: str, kind: str, front: str, *, is_told: bool, is_wish: bool = False
 ) -> Asked | None:
-    """Return the request that a verb makes of the words after it."""
+    """Return the request of a verb of forgetting with the words after it; None for no request."""
     text = _FORM.CUT.sub("", rest)
     is_named = kind == "keep" or _FORM.MEMORY.search(text) is not None
     text = _FORM.TAIL.sub("", _FORM.MEMORY.sub("", text)).strip(" ,.;:!?")
     if _FORM.LAST.fullmatch(text):
         if re.search(r"[:,].*\w" if kind == "keep" else r"\A[\w ]+:.*\w", rest):
             return None  # "Don't save this: ..." keeps its message out of memory.
-        return _last(text, front, is_named=is_named, is_told=is_told)
+        return _request_without_topic(text, front, is_named=is_named, is_told=is_told)
     deletes, is_said = kind in ("delete", "take"), _FORM.SAID.search(text) is not None
     moves_on = not is_told and _FORM.MOVES_ON.search(rest) is not None
     found = _topic(text, is_named=is_named, deletes=deletes, is_told=is_told)
@@ -116,8 +128,12 @@ def _object(
     return found._replace(is_sure=found.is_sure and not is_idiom)
 
 
-def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | None:
-    """Return a request for the statement before, or for the topic in front of "forget it"."""
+def _request_without_topic(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | None:
+    """Return the request of "forget it" or "forget that"; None for no request.
+
+    It means the topic in `front`, as in "my address, forget it", else the user's previous
+    statement.
+    """
     is_plain = not (is_named or re.search(r"\b(?:that|this|those|what|i)\b", text, re.I))
     front = _FORM.FRONT.sub("", front.rstrip(" ,;:.—–-?!"))
     is_topic = _FORM.HEAD.fullmatch(front) is not None
@@ -135,8 +151,8 @@ def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | No
     return Asked("", Meant.BEFORE, not is_plain, re.sub(r"^that ", "", front, flags=re.I))
 
 
-def _is_done(text: str) -> Asked | None:
-    """Return a wish such as "I want my address gone from your memory"."""
+def _removal_wish(text: str) -> Asked | None:
+    """Return the request of a wish such as "I want my address gone from your memory", or None."""
     found = _FORM.IS_DONE.fullmatch(text)
     if (
         found is None
@@ -150,7 +166,10 @@ def _is_done(text: str) -> Asked | None:
 
 
 def _topic(text: str, *, is_named: bool, deletes: bool, is_told: bool) -> Asked | None:
-    """Return a request for a topic; it is sure if it is surely of the user."""
+    """Return the request to forget a topic; None if the topic is a task or nothing that is stored.
+
+    `is_sure` is set if the topic is certainly the user's own, such as "my address".
+    """
     if not text or _FORM.TASK.fullmatch(text) or _FORM.NONE.match(text):
         return None
     if found := _FORM.GENERIC.fullmatch(text):

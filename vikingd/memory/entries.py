@@ -1,11 +1,11 @@
-"""The entries of a memory file: one list item for each memory.
+"""The entries of a memory file: each list item is one memory.
 
 A text is stored in one form, `clean`, as a list item. Its first line follows the marker and all
-further lines are indented to match. So no line of it can end the list or become a heading. All else
-in a file stays as it was written.
+further lines are indented to match. So no line of it can end the list or become a heading. The rest
+of a file is not changed.
 
 An item of more than MAX_TOKENS has several passages, so that each part of it is found. It is still
-one entry: the first passage has the state of the memory, and the others continue it.
+one entry: the first passage has the id and counters of the memory, and the others continue it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def clean(text: str) -> str:
 
     Lines end with a line feed. Lines and text have no white space at their ends. The common
     indentation of all lines but the first is removed, and several blank lines become one. Leading
-    lines of dashes and asterisks are removed, since behind a marker they would be a rule.
+    lines of dashes and asterisks are removed: after a list marker they would be a horizontal rule.
     """
     text = "\n".join(line.rstrip() for line in _EOL.sub("\n", text).split("\n"))
     first, newline, rest = _RULES.sub("", text).strip().partition("\n")
@@ -63,7 +63,7 @@ def clean(text: str) -> str:
 
 
 def said(passage: str) -> str:
-    """Return the text of an entry as it is shown: clean, without the mark of a pin and a clock."""
+    """Return the text of an entry as it is shown: clean, without pin mark and time of day."""
     return without_clock(without_pin(clean(passage)))
 
 
@@ -106,7 +106,8 @@ def check_section(section: str) -> str:
     """Return the section: "", or a heading that is plain text in Markdown.
 
     Raises:
-        InvalidField: the section is no heading, is too long, or looks like a path of headings.
+        InvalidField: the section is no heading, is too long, or looks like several headings joined
+            by a separator.
     """
     if section and (len(section) > MAX_HEADING or not _reads_as_written(section)):
         raise InvalidField(
@@ -137,7 +138,7 @@ class Written(NamedTuple):
         return self.passages[-1].end
 
     def stored(self, entry: Entry) -> StoredEntry:
-        """Return the entry, with its state and without a URI."""
+        """Return the entry with its id, counters and times, and without a URI."""
         first, *rest = self.passages
         text = self.content[first.start : first.end]
         made = StoredEntry("", entry, 1, first.section, first.start, first.end, text)
@@ -158,10 +159,10 @@ def added(content: str, text: str, section: str, title: str) -> Written:
     """Return the content with one more entry.
 
     The entry follows the last list item below the first heading `section`, before its subsections,
-    with a marker of the same form. Without such an item it begins a list behind the last text
-    there. A missing heading is added at the end. The section "" is below the title, if the first
-    heading is the only one of level 1; else it is above all headings. An empty content becomes a
-    file with the heading `title`.
+    with a marker of the same form. If that section has no list item, the entry begins a list after
+    its last text. A missing heading is added at the end. The section "" is below the title, if the
+    first heading is the only one of level 1; else it is above all headings. An empty content
+    becomes a file with the heading `title`.
 
     Raises:
         InvalidField: `section` is invalid, a code block or comment above is not closed, or the
@@ -201,7 +202,7 @@ def replaced(content: str, start: int, end: int, text: str) -> Written:
     A passage that is no list item becomes one.
 
     Raises:
-        InvalidField: the passage is only a piece of a longer text.
+        InvalidField: the passage is only a part of a longer text.
     """
     before, after = content[:start], content[end:]
     if not any(part.start == start and part.item >= 0 for part in _outline(content)):
@@ -240,7 +241,10 @@ def edited(content: str, edits: Sequence[Edit]) -> str:
 
 
 def moved(at: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Return the new positions of unchanged places after the edits; both are in order."""
+    """Return the positions after the edits of places that the edits do not touch.
+
+    Both are in order.
+    """
     shifts = [0, *accumulate(len(edit.text) - (edit.end - edit.start) for edit in edits)]
     found, passed = [], 0
     for place in at:
@@ -256,7 +260,7 @@ def is_bare(content: str) -> bool:
 
 
 def _reads_as_written(section: str) -> bool:
-    """Return True if Markdown reads the section as one heading of just this text."""
+    """Return True if Markdown parses the section as one heading with exactly this text."""
     return [part.heading for part in markdown.outline(f"## {section}", 0)] == [section]
 
 
@@ -269,7 +273,8 @@ def _removals(
 ) -> list[Edit]:
     """Return the edits that remove passages.
 
-    `apart` replaces removed whole lines; above an indented line `indented` does.
+    `apart` is the text that replaces removed whole lines; `indented` does so above an indented
+    line.
     """
     edits: list[Edit] = []
     for start, end, whole in _spans(content, parts, places):
@@ -296,7 +301,7 @@ def _spans(
         if end <= floor:
             continue
         # The rest of a long item keeps the marker, unless it is removed too.
-        piece = item is not None and bool(_left(content, places, end, item.end))
+        piece = item is not None and bool(_text_left(content, places, end, item.end))
         if item and not piece:
             end = max(end, item.end)
         begin = item.item if item else max(floor, _line_start(content, start))
@@ -313,8 +318,8 @@ def _spans(
     return spans
 
 
-def _left(content: str, places: Sequence[tuple[int, int]], start: int, end: int) -> str:
-    """Return a part of the text at [start, end) that is not removed, or ""."""
+def _text_left(content: str, places: Sequence[tuple[int, int]], start: int, end: int) -> str:
+    """Return some text in [start, end) that is not removed; "" if all of it is removed."""
     for low, high in places[bisect_left(places, (start, start)) :]:
         if low >= end:
             break
@@ -331,7 +336,7 @@ def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> bool:
 
 
 def _text_end(content: str, end: int) -> int:
-    """Return the end of the text before `end`, without white space."""
+    """Return the position after the last character before `end` that is no white space."""
     while end and content[end - 1] in " \t\r\n":
         end -= 1
     return end
@@ -346,7 +351,10 @@ def _outline(content: str) -> list[Part]:
 
 
 def _below(parts: list[Part], section: str) -> list[Part] | None:
-    """Return the heading of a section and its parts up to the next heading; None without it."""
+    """Return the heading of a section and the parts below it up to the next heading.
+
+    None if missing.
+    """
     headings = [i for i, part in enumerate(parts) if part.level]
     top = [i for i in headings if parts[i].level == 1]
     if section:
@@ -360,7 +368,10 @@ def _below(parts: list[Part], section: str) -> list[Part] | None:
 
 
 def _next_marker(content: str, item: int) -> str:
-    """Return marker and indentation of the item that follows the one whose line is at `item`."""
+    """Return the marker of the next list item, with its indentation; "2." follows "1.".
+
+    `item` is the position of the line of the present item.
+    """
     found = _MARKER.match(content, item)
     assert found
     indent, number, delimiter = found.groups()
@@ -368,14 +379,18 @@ def _next_marker(content: str, item: int) -> str:
 
 
 def _apart(marker: str, after: str) -> str:
-    """Return a list marker, padded so that the text `after` it is not part of its item."""
+    """Return a list marker, padded so that the text `after` it does not belong to its item."""
     following = _NEXT_LINE.match(after)
     width = min(len(following[1]), len(marker) + 3) if following else 0
     return f"{marker.ljust(width)} "
 
 
 def _written(before: str, text: str, after: str, eol: str) -> Written:
-    """Return the content with the entry between `before`, which ends in the marker, and `after`."""
+    """Return the content `before` + entry + `after`; `before` ends with the marker of the entry.
+
+    Raises:
+        InvalidField: Markdown would not parse the text as one entry there.
+    """
     text = clean(text)
     indent = " " * len(before[_line_start(before, len(before)) :].expandtabs(4))
     entry = eol.join(indent + line if line else "" for line in text.split("\n")).lstrip(" ")

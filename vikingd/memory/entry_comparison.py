@@ -1,9 +1,9 @@
-"""The comparison of two entries of a memory file: is one a repeat of the other?
+"""The comparison of two entries of a memory file: does one repeat the other?
 
 The newer wording of a repeat replaces the older one. So a false match loses a memory, while a
-missed one only leaves an extra entry. Cosines cannot tell a paraphrase from another fact: "Alice
-owes Bob 20 euros" and its reverse are nearer than most paraphrases. So the words alone decide.
-Signs and case belong to a word: `.5` is not `5`, and `getName` is not `getname`.
+missed one only leaves an extra entry. Cosines cannot distinguish a paraphrase from another fact:
+"Alice owes Bob 20 euros" and its reverse are nearer than most paraphrases. So only the words
+decide. Punctuation and case belong to a word: `.5` is not `5`, and `getName` is not `getname`.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ _BOUND = _word_set(
 
 
 def normalized(text: str) -> str:
-    """Return the form that is equal for wordings that differ in form only.
+    """Return the normal form of a wording, which is equal for wordings that differ only in form.
 
-    Compatibility forms are folded, and the case of a sentence's first letter. White space becomes
-    one space, and none beside Chinese and Japanese. Emphasis, quotes around the whole, and full
-    stops and exclamation marks at the end are removed. Question marks, underscores (`__init__`) and
-    punctuation in front (`.env`) stay.
+    Compatibility characters are replaced (NFKC), and the first letter of a sentence becomes lower
+    case. White space becomes one space, and none beside Chinese and Japanese. Emphasis, quotes
+    around the whole, and full stops and exclamation marks at the end are removed. Question marks,
+    underscores (`__init__`) and punctuation in front (`.env`) stay.
     """
     found = compatible(_plain(text))
     # Marks that are neighbours only now may combine, so repeat until nothing changes.
@@ -106,7 +106,9 @@ def normalized(text: str) -> str:
 
 
 class Wording(NamedTuple):
-    """A normalized text, and a hash of its words that is equal for texts not told apart by them.
+    """A normalized text, and a hash of its words.
+
+    Texts that may repeat each other have equal hashes.
 
     The hash is 0 for a long text, and for one without words.
     """
@@ -116,7 +118,7 @@ class Wording(NamedTuple):
 
 
 def wording_of(text: str) -> Wording:
-    """Return what the text is found by."""
+    """Return the normalized text and the hash of its words, by which entries are looked up."""
     return _short_wording(text) if len(text) <= _MOST_COMPARED else Wording(normalized(text), 0)
 
 
@@ -143,7 +145,7 @@ def differs(one: str, other: str) -> bool:
 
 
 def _turns(words: Sequence[str], turned: Sequence[str]) -> bool:
-    """Return True if the words are those of `turned`, whose first ones stand at the end.
+    """Return True if `words` are those of `turned` with a phrase moved from the front to the end.
 
     The first word of `turned` has lost its capital letter.
     """
@@ -156,7 +158,7 @@ def _turns(words: Sequence[str], turned: Sequence[str]) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return the text without differences of form."""
+    """Return the text without differences of form, such as emphasis and final full stops."""
     text = " ".join(compatible(text if text.isascii() else text.translate(_RAISED)).split())
     text = _without_emphasis(text) if "*" in text else text
     text = text if text.isascii() else _SPACE.sub("", text)
@@ -166,7 +168,10 @@ def _plain(text: str) -> str:
 
 
 def _inner(text: str) -> str:
-    """Return the text without stops at its end; if there are none, without marks around it."""
+    """Return the text without final full stops.
+
+    Without those, remove quotes or emphasis around it.
+    """
     end = text.rstrip(_END)
     if len(end) < len(text) and text[len(end) :] not in _FOLDER:
         return end
@@ -179,7 +184,10 @@ def _inner(text: str) -> str:
 
 
 def _without_emphasis(text: str) -> str:
-    """Return the text without emphasis: pairs of runs of equally many asterisks around words."""
+    """Return the text without the asterisks of emphasis around words.
+
+    Only runs with equal numbers of asterisks are removed, such as `**now**`.
+    """
     opened: dict[int, list[tuple[int, int]]] = {}
     dropped: list[tuple[int, int]] = []
     for run in _EMPHASIS.finditer(text):
@@ -198,7 +206,10 @@ def _without_emphasis(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the meaningful words in order, each as the first of its synonyms."""
+    """Return the meaningful words in order.
+
+    Each synonym is replaced by the first one of its group.
+    """
     text = _plain(text).translate(_QUOTE_MARKS)
     contractions = _CONTRACTIONS if "'" in text else ()
     for pattern, phrase in contractions + _ENGLISH + (() if text.isascii() else _CHINESE):

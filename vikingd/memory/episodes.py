@@ -1,8 +1,8 @@
-"""Episodes: a conversation as itself, turn by turn, in one file for each of its sessions and days.
+"""Episodes: conversations turn by turn, in one file for each session and day.
 
-A turn of the user or the assistant is an entry of `journal/DAY/session-NAME.md`, or several ones
-if it is long. Turns are not compared by meaning: one that stands there already, with its speaker,
-its time and its text, is not written again, and all others are appended in one rewrite.
+A turn of the user or the assistant is an entry of `journal/DAY/session-NAME.md`, or several ones if
+it is long. Turns are not compared by meaning: a turn that the file has already, with its speaker,
+time and text, is not written again. All others are appended in one rewrite.
 """
 
 from __future__ import annotations
@@ -93,18 +93,21 @@ def read(session: SearchSession, first: int, time: int, zone: str) -> Episode:
 
 
 def file_beside(journal: str, name: str) -> str:
-    """Return the first file for the turns of a session, given the journal of their day."""
+    """Return the URI of the first file for a session's turns of a day.
+
+    `journal` is the URI of the journal of that day.
+    """
     return f"{journal.removesuffix('.md')}/session-{name}.md"
 
 
 class Recording:
-    """Appends turns to a series of files, but those that stand there.
+    """Appends turns to a series of files, except those that the files have already.
 
     `uri` is the first file, and `title` that of a new one.
 
     Attributes:
         written: (index of the message, id of the memory) of each new entry, set by the call.
-        skipped: the reason why the last turns have no place; "": all have one.
+        skipped: the reason why the last turns cannot be written; "": all can.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class Recording:
         self._made: list[_Made] = []
 
     def compare(self, series: Series, known: Mapping[Key, Known]) -> None:
-        """Make the files with the turns that are new; `known` has all files of the series."""
+        """Prepare the files with the new turns; `known` has all files of the series."""
         self._seen, self._made, self.skipped = series.files, [], ""
         files = [known[key].file for _, key in series.files if key in known]
         stands = Counter(
@@ -151,7 +154,11 @@ class Recording:
             last = None  # it is full, or takes no entry at its end
 
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
-        """Return the changes of the series; raise FileChanged if they are of another state."""
+        """Return the changes of the series.
+
+        Raises:
+            FileChanged: the series is no longer the one that `compare` saw.
+        """
         if series.files != self._seen:
             raise FileChanged
         self.written, changes = [], list[Rewritten]()
@@ -165,7 +172,7 @@ class Recording:
 
 
 class _Line(NamedTuple):
-    """A new entry."""
+    """A new entry, with the index and the time of its message."""
 
     message: int
     time: int
@@ -173,7 +180,7 @@ class _Line(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A file with new entries; the first of them is the passage `first`."""
+    """A file with new entries; `first` is the ordinal of the first new passage."""
 
     prepared: Prepared
     first: int
@@ -181,7 +188,7 @@ class _Made(NamedTuple):
 
 
 def _made(uri: str, title: str, file: MemoryFile | None, lines: Sequence[_Line]) -> _Made | None:
-    """Return a file with as many of the lines as it takes behind its last entry.
+    """Return a file with as many of the lines as fit appended as entries after its last one.
 
     None if they would not be entries there: below "Earlier", or in a code block that is open.
     """
@@ -214,9 +221,9 @@ def _made(uri: str, title: str, file: MemoryFile | None, lines: Sequence[_Line])
 
 
 def _texts(role: str, content: str, local: datetime) -> list[str]:
-    """Return the entries of a turn: its lines, each with its mark, behind the speaker.
+    """Return the entries of a turn: the speaker, then its lines with their quotation marks `>`.
 
-    The user's phrases of time get their dates.
+    Phrases of time in the user's own words are followed by their dates.
     """
     said = [Part(without_invisible(content), True)]
     if role == "user":
@@ -235,7 +242,10 @@ def _texts(role: str, content: str, local: datetime) -> list[str]:
 
 
 def _lines(said: Sequence[Part]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a turn, each with its mark; blank ones only between others."""
+    """Yield (mark, line) of a turn, where the mark is `>` or `>>`.
+
+    Blank ones only between others.
+    """
     own = before = ""
     for part in said:
         # A quotation within a line has its own marks.
@@ -260,7 +270,7 @@ def _marked(mark: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(lines: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Yield lines in pieces that are one passage each; a line that is longer is cut."""
+    """Group the lines so that each group is one passage; a line that is too long is cut."""
     piece, used = list[tuple[str, str]](), 0
     for mark, whole in lines:
         for line in _cut(whole):
@@ -275,7 +285,7 @@ def _pieces(lines: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
 
 
 def _cut(line: str) -> Iterator[str]:
-    """Yield a line in pieces of at most _ROOM tokens, cut at the last good place of each."""
+    """Yield a line in parts of at most _ROOM tokens, cut after a sentence or a word if possible."""
     tokens, start, most = TokenCount(line), 0, _ROOM - 2  # without mark and indentation
     while tokens.count(start, len(line)) > most:
         end = tokens.reach(start, len(line), most)

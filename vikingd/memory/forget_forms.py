@@ -1,4 +1,4 @@
-"""A request to forget as a language reads it, and the patterns of its words."""
+"""A request to forget as one language parses it, and the patterns of a language's words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from vikingd.memory.clause_forms import language
 
 
 class Asked(NamedTuple):
-    """A request in a sentence.
+    """A request to forget, as read from a sentence.
 
     Attributes:
-        topic: the statement or the name; "" for the statement before and for everything.
+        topic: the statement or the name to forget; "" for the previous statement and for
+            everything.
+        meant: the kind of thing that the topic means.
         is_sure: False for words that may be no request.
-        front: the words of the sentence in front of "forget that".
+        front: the words of the sentence before "forget that".
     """
 
     topic: str
@@ -26,13 +28,13 @@ class Asked(NamedTuple):
 
 
 class Patterns:
-    """The named patterns of a file of forms, each an attribute; they ignore case."""
+    """The named patterns of a language's `.forms` file, each as an attribute; they ignore case."""
 
     def __init__(self, name: str) -> None:
         self._named = language(name).named
 
     def words(self, name: str) -> frozenset[str]:
-        """Return the words of a list."""
+        """Return the words of a named list."""
         return frozenset(self._named[name].split())
 
     def __getattr__(self, name: str) -> re.Pattern[str]:

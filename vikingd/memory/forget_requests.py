@@ -66,8 +66,8 @@ def read(messages: Sequence[SessionMessage], first: int) -> tuple[ForgetRequest,
 def before(messages: Sequence[SessionMessage], request: ForgetRequest) -> tuple[str, ...]:
     """Return the statements that "forget that" may mean, in order.
 
-    They are the text before it in its sentence, else the sentence before it in its message, else
-    those of the user's message before it.
+    They are the text before it in its sentence, else the previous sentence of its message, else the
+    sentences of the user's previous message.
     """
     own = sentences(messages[request.message].content)
     at = own.index(request.sentence) if request.sentence in own else 0
@@ -87,7 +87,7 @@ def before(messages: Sequence[SessionMessage], request: ForgetRequest) -> tuple[
 
 
 def are_all(messages: Sequence[SessionMessage], first: int) -> bool:
-    """Return True if messages[first:] are of the user and say nothing but requests to forget."""
+    """Return True if messages[first:] are all of the user and have only requests to forget."""
     own = [sentences(one.content) for one in messages[first:] if one.role == "user"]
     said = [sentence for of_one in own for sentence in of_one if re.search(r"\w", sentence)]
     return len(own) == len(messages) - first and bool(said) and all(map(_asked, said))
@@ -102,7 +102,7 @@ def sentences(content: str) -> list[str]:
 def left(
     messages: Sequence[SessionMessage], requests: Sequence[ForgetRequest]
 ) -> tuple[SessionMessage, ...]:
-    """Return the messages without the sentences of requests."""
+    """Return the messages without the sentences that are requests to forget."""
     found = list(messages)
     for request in requests:
         message, asked = found[request.message], plain(request.sentence)
@@ -112,7 +112,7 @@ def left(
 
 
 def without(content: str, goes: Callable[[str], bool]) -> str:
-    """Return a message without the sentences that go; "" if no word is left."""
+    """Return a message without the sentences for which `goes` is true; "" if no word is left."""
     lines = []
     for line in content.splitlines():
         kept = [one for one in cut(line) if not goes(one)]
@@ -122,7 +122,7 @@ def without(content: str, goes: Callable[[str], bool]) -> str:
 
 
 def plain(sentence: str) -> str:
-    """Return the form in which sentences are compared: words in lower case."""
+    """Return a sentence in lower case without punctuation, to compare sentences."""
     return re.sub(r"[\W_]+", " ", sentence).casefold().strip()
 
 
@@ -148,21 +148,27 @@ def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
 
 
 def _asked(sentence: str) -> Asked | None:
-    """Return what a sentence asks to forget; None for no request."""
+    """Return the request to forget in a sentence; None if it has none."""
     language = chinese_requests if _HAN.search(sentence) else english_requests
     found: Asked | None = language.request(sentence)
     return found
 
 
 def _named(before: str, sentence: str) -> Asked | None:
-    """Return a request whose topic is in the sentence before: "My old address? Forget it."."""
+    """Return a request whose topic is in the sentence before: "My old address? Forget it.".
+
+    Or None.
+    """
     joined = _asked(f"{before.rstrip('.。!！?？… ')}, {sentence}")
     is_named = joined and joined.meant is not Meant.BEFORE and not _ASKS.search(before)
     return joined if is_named else None
 
 
 def _may_state(sentence: str, *, of_any: bool = False) -> bool:
-    """Return True for a sentence that may say something of the user."""
+    """Return True for a sentence that may state something about the user.
+
+    `of_any`: about anything.
+    """
     return (of_any or bool(_FIRST_PERSON.search(sentence))) and not (
         _QUESTION.search(sentence) or _asked(sentence) or LEFT_OUT in sentence
     )

@@ -114,9 +114,10 @@ class Routes:
 
 
 def candidates(route: Route, scope: MemoryScope) -> list[str]:
-    """Return the files of a route that are in the scope, in their order.
+    """Return the files of a route that are in the scope, in order.
 
-    The caller's own files come right before the first shared one. Each is named as a shared one.
+    The caller's own files come directly before the first shared one. Each has the name of a shared
+    one.
     """
     found: list[str] = []
     own = own_files(route.files, scope.caller.user) if scope.with_global else []
@@ -130,7 +131,7 @@ def candidates(route: Route, scope: MemoryScope) -> list[str]:
 
 
 def own_files(files: Iterable[str], user: str) -> list[str]:
-    """Return the user's files that are named as shared ones; none without a user."""
+    """Return the files of the user that correspond to shared ones; none without a user."""
     return [f"{own_root(user)}/{rest}" for rest in map(_below_shared, files) if user and rest]
 
 

@@ -1,4 +1,4 @@
-"""Remembering and forgetting: changes of memory files, decided in the write transaction."""
+"""Changes of memory files by Remember and Forget, decided in the write transaction."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _Place = tuple[str, MemoryFile | None, StoredEntry | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """An entry that a text repeats: its file and its wording."""
+    """An entry that a text repeats: the URI of its file, the entry, and its wording."""
 
     uri: str
     stored: StoredEntry
@@ -72,8 +72,8 @@ class Remembering:
     text was said at `time` and is written `now`, both in microseconds.
 
     Attributes:
-        outcome: set by the committed call. None means that nothing was written, since the next file
-            of a large text was taken: prepare and try again.
+        outcome: set by the committed call. None means that nothing was written, because another
+            writer took the next file of a large text: prepare and try again.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Remembering:
         return self._remembered(self._compared(series), new_id)
 
     def _compared(self, series: Series) -> Compared:
-        """Return the files that the caller may write."""
+        """Return the files of the series that the caller may write, ready for comparisons."""
         files = tuple(f for f in series.files if self._caller.may(Right.WRITE, f[0]))
         return Compared.of(series, files, self._known)
 
@@ -132,7 +132,7 @@ class Remembering:
         return [Rewritten(self._with_entry(written, entry))]
 
     def _place(self, files: Compared) -> tuple[str, MemoryFile | None]:
-        """Return the file for a new entry; None for one that does not exist yet.
+        """Return the URI and the content of the file for a new entry; None for a file that is new.
 
         Raises:
             InvalidField: the caller may not write the next file.
@@ -153,7 +153,7 @@ class Remembering:
         return uri, None
 
     def _reinforced(self, files: Compared, near: Near) -> Rewritten:
-        """Return the change that reinforces an entry, with the newer wording and the pin."""
+        """Return the change that reinforces an entry, with the newer wording and the pin mark."""
         file, met = files.fresh(near.uri, near.stored)
         old = met.entry
         said_before = self.time if old.time is None else old.time
@@ -178,7 +178,7 @@ class Remembering:
         return Rewritten(counters=(entry,))
 
     def _repeated(self, files: Compared) -> Near | None:
-        """Return the entry that the text repeats."""
+        """Return the entry that the text repeats; None if it repeats none."""
         found = files.repeated(self.text, earlier=self._is_earlier, exact=self._exact)
         if found is None:
             return None
@@ -186,7 +186,10 @@ class Remembering:
         return Near(uri, one, entries.said(one.passage))
 
     def _marked(self, text: str = "", instead_of: str = "") -> str:
-        """Return a text with its mark: that of the request, else that of the text it replaces."""
+        """Return a text with a pin mark if the request says so.
+
+        By default if the replaced text had it.
+        """
         pinned = is_pinned(instead_of) if self.pinned is None else self.pinned
         return with_pin(text or self.text, pinned)
 
@@ -202,7 +205,7 @@ class Remembering:
     def _written(
         self, uri: str, file: MemoryFile | None, instead_of: StoredEntry | None, marked: str
     ) -> _Written:
-        """Return the file with the text as a new entry or in place of one.
+        """Return the file with the text as a new entry, or in place of the entry `instead_of`.
 
         All other passages stay as they are, so that each keeps its entry.
         """
@@ -237,7 +240,10 @@ class Remembering:
         return self._last[1]
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
-        """Return the content with the abstract as an entry, and that entry with its place."""
+        """Add the abstract of a file without content as an entry.
+
+        Return the content and the entry.
+        """
         try:
             text = entries.check_text(abstract.passage)
         except InvalidField:
@@ -252,7 +258,7 @@ class Remembering:
         )
 
     def _with_entry(self, written: _Written, entry: Entry) -> Prepared:
-        """Return the file with the state of the entry."""
+        """Return the written file with `entry` as the id, counters and times of the text."""
         prepared, ordinal = written
         return replace(prepared, entries={**prepared.entries, ordinal: entry})
 
@@ -260,11 +266,11 @@ class Remembering:
 def _cut(
     stored: Sequence[StoredEntry], length: int, written: Written
 ) -> tuple[list[Passage], dict[int, Entry]]:
-    """Return the passages of a changed content, and the states of memories to move, by ordinal.
+    """Return the passages of a changed content, and entries that get a new passage, by its ordinal.
 
-    The states are those of a former abstract, and of passages that are cut again. The first piece
-    of such a passage takes its state. `stored` has the entries that stay, and `length` is that of
-    the content before the change.
+    An entry gets a new passage if its text was the abstract of the file, or is cut differently now;
+    then the first part of its text becomes its passage. `stored` has the entries that stay, and
+    `length` is that of the content before the change.
     """
     grown = len(written.content) - length
     found: list[tuple[Passage, Entry | None]] = [(passage, None) for passage in written.passages]
@@ -354,7 +360,10 @@ def _says_nothing(uri: str, content: str) -> bool:
 
 
 def draft_of(file: MemoryFile, content: str) -> Draft:
-    """Return the put of the file with another content; a derived abstract is derived again."""
+    """Return a draft of the file with another content.
+
+    An abstract that was derived is derived again.
+    """
     name = uris.name(file.uri)
     return Draft(
         file.uri,

@@ -1,4 +1,4 @@
-"""The files of memories by their kind."""
+"""The memory files to which memories are written, by kind."""
 
 from __future__ import annotations
 

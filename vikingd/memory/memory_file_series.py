@@ -1,7 +1,7 @@
-"""Series of memory files: a full file goes on in the next one, and all are one for a reader.
+"""Series of memory files: a full file is continued in the next one, and readers see one file.
 
-The files of `notes.md` are `notes.md`, `notes/2.md`, `notes/3.md` and so on. A file that is read is
-kept in a form in which texts are compared with its entries, until it changes.
+The files of `notes.md` are `notes.md`, `notes/2.md`, `notes/3.md` and so on. A file that was read
+is kept, prepared for comparisons, until it changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_large(file: MemoryFile) -> bool:
 
 
 class Key(NamedTuple):
-    """The state of a file: files of equal keys have equal entries, but for their counters."""
+    """The key of a file's state: files of equal keys have equal entries, but for their counters."""
 
     context_id: int
     revision: int
@@ -46,7 +46,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A series as one transaction or snapshot has it.
+    """The files of a series as one transaction or snapshot sees them.
 
     Attributes:
         uri: the URI of the first file.
@@ -60,13 +60,16 @@ class Series:
 
     @property
     def next_uri(self) -> str:
-        """The URI of the file behind the last one."""
+        """The URI of the file after the last one."""
         last = number_of(self.uri, self.files[-1][0]) if self.files else 0
         return file_of(self.uri, last + 1)
 
 
 class Known:
-    """The entries of a file, which texts are compared with. Entries below "Earlier" are apart."""
+    """The entries of a file, indexed by their wordings.
+
+    Those below "Earlier" are found separately.
+    """
 
     def __init__(self, file: MemoryFile) -> None:
         self.file, self.entries = file, file.entries
@@ -82,11 +85,14 @@ class Known:
                 self._alike.setdefault((words, is_past), []).append(one)
 
     def equal(self, wording: Wording, *, earlier: bool) -> StoredEntry | None:
-        """Return the first entry of a wording."""
+        """Return the first entry with an equal wording; None if there is none."""
         return self._equal.get((wording.text, earlier))
 
     def alike(self, text: str, wording: Wording, *, earlier: bool) -> StoredEntry | None:
-        """Return the first entry that the words do not tell apart from a text."""
+        """Return the first entry whose words do not differ from those of a text.
+
+        None if there is none.
+        """
         found = self._alike.get((wording.words, earlier), ())
         return next((one for one in found if not differs(text, entries.said(one.passage))), None)
 
@@ -96,7 +102,7 @@ class Known:
 
     @cached_property
     def relations(self) -> tuple[tuple[StoredEntry, Relation], ...]:
-        """The list items and passages that state a relation."""
+        """The entries that state a relation, each with that relation."""
         found = (
             (one, relation_of(entries.said(one.passage)))
             for one in self.entries
@@ -106,7 +112,10 @@ class Known:
 
 
 class KnownFiles:
-    """The known files of a process, for any number of threads; those unused for long go first."""
+    """A cache of `Known` files with a limit of bytes, for any number of threads.
+
+    The files that were not used for the longest time are dropped first.
+    """
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
@@ -115,12 +124,12 @@ class KnownFiles:
         self._lock = Lock()
 
     def all(self) -> dict[Key, Known]:
-        """Return all known files by their keys."""
+        """Return all files of the cache by their keys."""
         with self._lock:
             return dict(self._files)
 
     def keep(self, files: Mapping[Key, Known]) -> None:
-        """Keep files, and count them as used last."""
+        """Add files to the cache, as the last used ones."""
         with self._lock:
             for key, known in files.items():
                 if (old := self._files.pop(key, None)) is not None:
@@ -134,7 +143,7 @@ class KnownFiles:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Files of a series that are known: (URI, known file) by number."""
+    """The files of a series with their entries: (URI, `Known`) by number."""
 
     series: Series
     files: tuple[tuple[str, Known], ...]
@@ -143,7 +152,7 @@ class Compared:
     def of(
         cls, series: Series, files: Sequence[tuple[str, Key]], known: Mapping[Key, Known]
     ) -> Compared:
-        """Return the files for a comparison; read only the files that are not in `known`."""
+        """Return the files with their entries; only files that are not in `known` are read."""
         found: list[tuple[str, Known]] = []
         for uri, key in files:
             one = known.get(key)
@@ -162,15 +171,15 @@ class Compared:
         return self.series.read(uri) or replace(known.file, uri=uri)
 
     def fresh(self, uri: str, stored: StoredEntry) -> tuple[MemoryFile, StoredEntry]:
-        """Return a file as it is now, and an entry of it with its counters."""
+        """Read a file again; return it and the entry with its present counters."""
         file = self.series.read(uri)
         assert file is not None
         return file, next(one for one in file.entries if one.entry.id == stored.entry.id)
 
     def repeated(self, text: str, *, earlier: bool, exact: bool) -> tuple[str, StoredEntry] | None:
-        """Return the entry that a text repeats, with its file: an equal wording before others.
+        """Return the entry that a text repeats, and the URI of its file; None if it repeats none.
 
-        With `exact` only an equal wording counts.
+        An equal wording is preferred. With `exact` only an equal wording counts.
         """
         wording = wording_of(text)
         for uri, known in self.files:

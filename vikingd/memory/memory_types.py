@@ -55,7 +55,7 @@ class MemoryScope:
         ]
 
     def parts(self) -> list[str]:
-        """Return the subtrees of the scope that the caller may read, in the order of `roots`."""
+        """Return the readable subtrees of the scope's directories, in the order of `roots`."""
         return [part for root in self.roots() for part in self.caller.parts(root)]
 
 
@@ -142,13 +142,13 @@ class RecallQuery:
         return bool(self.paths)
 
     def tries(self, path: RecallPath) -> bool:
-        """Return True if a path may answer."""
+        """Return True if the query allows a path to answer."""
         return path in self.paths if self.paths else path not in self.without
 
 
 @dataclass(frozen=True, slots=True)
 class SalienceParts:
-    """The parts of a score, each in [0, 1], before their weights."""
+    """The terms of a salience, each in [0, 1], before they are weighted."""
 
     semantic: float
     reinforcement: float
@@ -211,7 +211,7 @@ class RecallResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry and its place: the passage `ordinal` of its file, code points [start, end).
+    """An entry and its position: the passage `ordinal` of its file, code points [start, end).
 
     `vector` is b"" if there is none yet. An `ordinal` of 0 is the abstract of a file without text.
     A long entry has several passages: `spans` has [start, end) of each, and `ordinal` and `vector`
@@ -230,7 +230,7 @@ class StoredEntry:
 
     @property
     def head(self) -> str:
-        """The text of the first passage."""
+        """The text of the first passage of the entry."""
         return self.passage[: self.spans[0][1] - self.start] if self.spans else self.passage
 
     def passages(self) -> list[Passage]:
@@ -246,14 +246,14 @@ class StoredEntry:
         return replace(self, end=end, passage=content[self.start : end], spans=spans)
 
     def moved(self, start: int) -> StoredEntry:
-        """Return the entry at another place."""
+        """Return the entry at another position."""
         by = start - self.start
         spans = tuple((low + by, high + by) for low, high in self.spans)
         return replace(self, start=start, end=self.end + by, spans=spans)
 
 
 def laid_out(stored: Sequence[StoredEntry]) -> tuple[list[Passage], dict[int, Entry]]:
-    """Return the passages of entries in their order, and the entries by ordinal."""
+    """Return the passages of entries in order, and each entry by the ordinal of its first one."""
     passages: list[Passage] = []
     at: dict[int, Entry] = {}
     for one in stored:
@@ -271,10 +271,12 @@ def check_ids(
 ) -> None:
     """Check, in the order of the ids, that the memories exist and the caller has a right to them.
 
-    `holders` has the URI of each memory's file, by the id of the memory. `field` has the ids.
+    Args:
+        holders: the URI of each memory's file, by the id of the memory.
+        field: the request field with the ids.
 
     Raises:
-        NotFound: a memory does not exist, or the caller may not read the memory.
+        NotFound: a memory does not exist, or the caller may not read it.
         PermissionDenied: the caller may read a memory, but lacks the right.
     """
     for i, wanted in enumerate(ids):
@@ -302,7 +304,7 @@ class MemoryFile:
 class Rewritten:
     """The change of a file: a new content, its removal, or new counters of entries.
 
-    Without a new content, the file is the first one of the series.
+    A removal and new counters apply to the first file of the series.
     """
 
     prepared: Prepared | None = None

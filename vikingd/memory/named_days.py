@@ -1,4 +1,4 @@
-"""Days that a question names, and questions that ask for nothing but days or a file."""
+"""Days that a question names, and questions that ask only for days or only for a file."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class Days:
         return f"{self.words!r} means {', '.join(named)}"
 
     def moments(self, time_zone: str) -> list[tuple[int, int]]:
-        """Return the first and one past the last microsecond of each span, since the epoch."""
+        """Return (first microsecond, first microsecond after) of each span, since the epoch."""
         return [
             (_midnight(first, time_zone, 0), _midnight(last, time_zone, 1))
             for first, last in self.spans
         ]
 
-    def hold(self, times: Iterable[int | None], time_zone: str) -> list[bool]:
-        """Return True for each time, in microseconds, on one of the days by a time zone."""
+    def contain(self, times: Iterable[int | None], time_zone: str) -> list[bool]:
+        """Return for each time (microseconds) whether it is on one of the days in a time zone."""
         spans = self.moments(time_zone)
         return [t is not None and any(low <= t < high for low, high in spans) for t in times]
 
@@ -103,7 +103,7 @@ def days_of(question: str, now: datetime) -> Days | None:
 
 
 def is_frame(text: str) -> bool:
-    """Return True if a text has only words that ask, such as "what did I do" and 做了什么."""
+    """Return True if a text has only words of questions, such as "what did I do" and 做了什么."""
     folded = normalized(text).casefold().replace("’", "'")
     for word in _WORDS.findall(folded):
         if word[0].isascii() or not re.match(f"[{CJK_CHARS}]", word[0]):

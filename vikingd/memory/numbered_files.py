@@ -35,7 +35,7 @@ def number_of(first: str, uri: str) -> int:
 
 
 def bounds(first: str) -> tuple[str, str]:
-    """Return (low, high) with low <= u < high for all files u of a series but the first."""
+    """Return (low, high) so that low <= u < high for each file URI u of a series but the first."""
     directory, _ = _stem(first)
     return f"{directory}/1", f"{directory}/:"  # ":" is the code point after "9"
 

@@ -1,7 +1,7 @@
-"""Memories that only their ids forget: pinned ones, the profile, instructions, and health.
+"""Memories that are forgotten only by id: pinned ones, the profile, instructions, and health.
 
-Health is told by the file, by a heading, or by a word of a table. The table spares too much rather
-than too little: a spared memory costs little, and a forgotten allergy may cost much.
+Health is recognized by the file, by a heading, or by a word of a table. The table includes too much
+rather than too little: to keep a memory costs little, and to forget an allergy may cost much.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ _HEALTH = lazy(
 
 
 def kept_unless_named(one: StoredEntry, named: str) -> str:
-    """Return the reason why a request in words does not forget a memory; "" for none.
+    """Return the reason why a request to forget in words does not remove a memory; "" if it does.
 
-    A memory of health goes only if the request `named` health, too.
+    A pinned memory stays. A memory of health stays unless the words of the request, `named`, speak
+    of health too.
     """
     if is_pinned(one.passage):
         return "it is pinned"
@@ -67,7 +68,10 @@ def kept_unless_named(one: StoredEntry, named: str) -> str:
 
 
 def spared(one: StoredEntry) -> str:
-    """Return the reason why only its id forgets a memory, for people; "" for none."""
+    """Return the reason, for people, why a memory is only forgotten by its id.
+
+    "" if there is none.
+    """
     if is_pinned(one.passage):
         return "it is pinned"
     if kind := _KINDS.get(memory_type_of(one.uri)):

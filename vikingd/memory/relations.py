@@ -1,7 +1,7 @@
-"""Relations of the user, read from a clause by its form: the home, the name, a favourite.
+"""Relations of the user, such as the home, the name or a favourite, read from clauses by forms.
 
-A clause is understood if one form matches all of it. Statements and notes in files are read with
-the same forms: a note is turned into the first person first.
+A clause is understood if one form matches all of it. Statements of users and notes in files are
+read with the same forms: a note is first turned into the first person.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDS = " \t\r\n.!。！,，;；:：~…)☺😊"
 
 
 class Relation(NamedTuple):
-    """A relation of the user and its value, both folded: ("home", "paris").
+    """A relation of the user and its value, both in lower case: ("home", "paris").
 
     The value is "" if the relation either holds or not: ("like tea", "", False).
     """
@@ -45,7 +45,7 @@ class Relation(NamedTuple):
     holds: bool = True
 
     def contradicts(self, other: Relation) -> bool:
-        """Return True if both cannot be at the same time."""
+        """Return True if two relations cannot hold at the same time."""
         for one, favourite in ((self, other), (other, self)):
             is_favourite = favourite.key.startswith("favorite")
             if is_favourite and one.key == f"like {favourite.value}":
@@ -59,7 +59,7 @@ class Relation(NamedTuple):
 
     @property
     def is_habit(self) -> bool:
-        """True for what the user does or does not do."""
+        """True if the relation is something that the user does or does not do."""
         return self.key.startswith("do ")
 
 
@@ -67,11 +67,12 @@ class Understood(NamedTuple):
     """The statement of a clause.
 
     Attributes:
+        kind: the kind of memory.
         note: the clause as a note, without a full stop.
         relations: the relation of the clause first, then others that end with it.
-        state: of HOLDS, DENIED, ENDED and PAST.
-        how: the words of its form.
-        subject: of whom it speaks, in the words of the clause; "" for the user.
+        state: one of HOLDS, DENIED, ENDED and PAST.
+        how: the words of its form, see `forms.Form`.
+        subject: the person that it speaks about, in the words of the clause; "" for the user.
     """
 
     kind: MemoryKind
@@ -96,7 +97,7 @@ def relation_of(text: str) -> Relation | None:
 
 
 def relations_of(text: str) -> tuple[Relation, ...]:
-    """Return the relation that a text states, then others that end with it."""
+    """Return the relation that a text states, then other relations that end when it holds."""
     text = re.sub(r"\*+|__", "", one_line(text)).replace("’", "'").strip(ENDS)
     if not 0 < len(text) <= MAX_CHARACTERS or len(sentences(text)) > 1:
         return ()
@@ -106,11 +107,11 @@ def relations_of(text: str) -> tuple[Relation, ...]:
 
 @lru_cache(4096)
 def understood(clause: str, *, loose: bool = False, past: bool = True) -> Understood | None:
-    """Return what a clause in the first person states; None if no form matches all of it.
+    """Return the statement of a clause in the first person; None if no form matches all of it.
 
     Args:
         loose: names need no capital letters.
-        past: the days of the clause are past, so that it may hold since then.
+        past: the days that the clause names are past, so that it may hold since then.
     """
     words = language("chinese" if HAN.search(clause) else "english")
     clause = words.rewritten("now", clause)
@@ -140,7 +141,7 @@ def understood(clause: str, *, loose: bool = False, past: bool = True) -> Unders
 def _positive(
     plain: str, clause: str, words: Language, *, loose: bool, past: bool
 ) -> Understood | None:
-    """Return what a clause states by one of the positive forms."""
+    """Return the statement of a clause that has no negation; None if no form matches it."""
     has_days = _DAY.search(plain) is not None
     bare = words.rewritten("when", plain).strip(ENDS)
     if bare != plain:
@@ -151,12 +152,14 @@ def _positive(
             if has_days and not (is_since or ("day" in form.how and text == plain)):
                 continue
             said = clause if text == plain else words.rewritten("when", clause).strip(ENDS)
-            return _said(form, found, said, words)
+            return _statement_of_form(form, found, said, words)
     return None
 
 
-def _said(form: Form, found: re.Match[str], clause: str, words: Language) -> Understood:
-    """Return what a matched form states."""
+def _statement_of_form(
+    form: Form, found: re.Match[str], clause: str, words: Language
+) -> Understood:
+    """Return the statement of a clause that a form matched."""
     groups = {name: text or "" for name, text in found.groupdict().items()}
     relations: tuple[Relation, ...] = ()
     if "pair" in form.how:
@@ -183,7 +186,10 @@ def _said(form: Form, found: re.Match[str], clause: str, words: Language) -> Und
 def _of_other(
     clause: str, plain: str, words: Language, *, loose: bool, past: bool
 ) -> Understood | None:
-    """Return what a clause states of somebody of the user: "my sister is vegan"."""
+    """Return the statement of a clause about a person of the user: "my sister is vegan".
+
+    Or None.
+    """
     found = _OTHER.fullmatch(plain)
     if found is None:
         return None
@@ -208,7 +214,7 @@ def _of_other(
 def _related(
     keys: Iterable[str], groups: Mapping[str, str], words: Language
 ) -> tuple[Relation, ...]:
-    """Return the relations of keys that do not hold; keys and values have one spelling."""
+    """Return relations with these keys, marked as not holding; spellings are unified."""
     folded = {name: _folded(text, words) for name, text in groups.items()}
     return tuple(
         Relation(

@@ -1,6 +1,6 @@
-"""Phrases of time in what was said, as dates: "next Tuesday" becomes "on Tuesday, 2026-12-01".
+"""Phrases of time in what a user said, replaced by dates.
 
-A phrase is relative to the time at which it was said, so a note with it is false a week later.
+"next Tuesday" becomes "on Tuesday, 2026-12-01", because a relative phrase is false a week later.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _RELATIVE = lazy(
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A clause with a character for each phrase of time, see `clause_forms.DATE`.
+    """A clause in which one character stands for each phrase of time, see `clause_forms.DATE`.
 
     Attributes:
         plain: the clause with these characters.
-        phrases: the phrases by number.
-        today: the day on which it was said.
+        phrases: the phrases, in the order of their characters.
+        today: the day on which the clause was said.
     """
 
     plain: str
@@ -58,18 +58,18 @@ class Marked:
     today: date
 
     def are_past(self, text: str) -> bool:
-        """Return True if all days of a part of the clause have begun."""
+        """Return True if all days named in this part of the clause are today or earlier."""
         return all(one.first <= self.today for mark, one in self._of(text) if mark)
 
     def shown(self, text: str) -> str:
-        """Return a part of the clause with a date for each phrase that is relative."""
+        """Return a part of the clause with dates in place of its relative phrases of time."""
         if not self.phrases:
             return text
         write = self._chinese if HAN.search(text) else self._english
         return _MARKED.sub(write, text)
 
     def raw(self, text: str) -> str:
-        """Return a part of the clause as it was said."""
+        """Return a part of the clause with its original phrases of time."""
         return re.sub(DATE, lambda found: self.phrases[_MARKS.index(found[0])].words, text)
 
     def _of(self, text: str) -> list[tuple[str, Span]]:
@@ -110,16 +110,16 @@ class Marked:
 
 
 def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
-    """Return a clause, said now, with its phrases of time marked.
+    """Replace each phrase of time in a clause by one character; `now` is the time of the clause.
 
     Args:
-        weekdays: mark a weekday without a week, too, which may be a day of each week.
+        weekdays: replace a weekday alone, too, which may mean that day of each week.
     """
     clause = re.sub(DATE, " ", clause)
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
     left_out = _HOURS if weekdays else _WEEKDAY
     found = tuple(one for one in found if not left_out.fullmatch(one.words))
-    found = _in_order([_exact(one, now.date()) for one in found])
+    found = _in_order([_single_day(one, now.date()) for one in found])
     pieces, at = [], 0
     for mark, span in zip(_MARKS, found, strict=False):
         pieces += [clause[at : span.start], mark]
@@ -128,7 +128,10 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
 
 
 def with_dates(text: str, now: datetime) -> str:
-    """Return a text, said now, with the date behind each phrase: "last night [2026-11-06]"."""
+    """Return a text with a date after each phrase of time: "last night [2026-11-06]".
+
+    `now` is the time at which the text was said.
+    """
     pieces, at = list[str](), 0
     for start, end in pairwise([0, *sentence_ends(text)]):
         for span in marked(text[start:end], now, weekdays=False).phrases:
@@ -148,8 +151,11 @@ def _days(span: Span) -> str:
     return f"{first:%Y}" if _is_year(first, last) else f"{first} to {last}"
 
 
-def _exact(span: Span, today: date) -> Span:
-    """Return the day "in two weeks", which in a question is a week."""
+def _single_day(span: Span, today: date) -> Span:
+    """Return the one day that "in two weeks" means in a statement.
+
+    In a question it means a week.
+    """
     if (span.last - span.first).days != 6 or not _WEEKS_LATER.fullmatch(span.words):
         return span
     day = span.first + timedelta(days=today.weekday())
@@ -157,7 +163,10 @@ def _exact(span: Span, today: date) -> Span:
 
 
 def _in_order(found: list[Span]) -> tuple[Span, ...]:
-    """Return a weekday behind a later day as the next one: "next Wednesday, back on Friday"."""
+    """Move a weekday that follows a later day to the week after that day.
+
+    In "next Wednesday, back on Friday" the Friday is the one after that Wednesday.
+    """
     for i, (before, one) in enumerate(pairwise(found), start=1):
         weeks = (before.first - one.first).days // 7 + 1
         if one.first < before.first and _WEEKDAY.fullmatch(one.words):

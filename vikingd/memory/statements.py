@@ -1,9 +1,9 @@
-"""The statements of a user about itself, in English and Chinese.
+"""Facts that users state about themselves, in English and Chinese.
 
 A clause becomes a fact only if the forms understand all of it, see `relations`. It is no question,
-no hypothesis, no quotation and no statement of another person. Of a sentence that is not understood
-whole the clauses are read alone, and what is left out must not be able to change them. All that is
-not understood is untaken.
+no hypothesis, no quotation and no statement of another person. If a sentence as a whole is not
+understood, its clauses are read one by one, and the other clauses must not be able to change their
+meaning. Each sentence that is not understood is reported as untaken.
 
 A memory is a note in the third person that keeps the words of the user, so that saying the same
 again gives the same text.
@@ -44,13 +44,13 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SaidAt:
-    """The time at which messages without a time of their own were said, in microseconds."""
+    """The default time of messages that have none, in microseconds, and the time zone."""
 
     time: int
     time_zone: str = "UTC"
 
     def of(self, message: SessionMessage) -> datetime:
-        """Return the time at which a message was said, in the time zone."""
+        """Return the time at which a message was said, as a datetime in the time zone."""
         time = self.time if message.time is None else message.time
         try:
             return datetime.fromtimestamp(time / _MICROSECONDS, ZoneInfo(self.time_zone))
@@ -60,7 +60,7 @@ class SaidAt:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The facts and ends of facts in the words of a user, and the sentences that are neither."""
+    """The facts that a user stated or ended, and the sentences that gave neither."""
 
     proposals: tuple[Proposal, ...]
     endings: tuple[Ending, ...]
@@ -99,9 +99,9 @@ _PROFILE, _PREFERENCES, _ENTITIES = (
 
 
 def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statements:
-    """Return what the user says outright in messages[first:], each fact once, in order.
+    """Return the facts that the user states explicitly in messages[first:], each once, in order.
 
-    The newest facts count if there are more than MAX_MEMORIES.
+    If there are more than MAX_MEMORIES facts, the newest are returned.
     """
     read: list[tuple[int, _Sentence]] = []
     is_played = any(_PLAYS.search(one.content[:MAX_READ]) for one in messages if one.role == "user")
@@ -133,7 +133,10 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
 
 
 def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
-    """Drop the facts of the last sentence, or those of the message before the one at an index."""
+    """Drop the facts of the sentence that a correction such as "wait, no" takes back.
+
+    It is the last sentence of message `index`, or else all of the message before it.
+    """
     message = read[-1][0]
     for i in range(len(read) - 1 if message == index else 0, len(read)):
         last = read[i][1]
@@ -143,7 +146,7 @@ def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence with its facts and the ends of facts, or the reason why it has none."""
+    """A sentence with the facts that it states or ends, or the reason why it has none."""
 
     sentence: str
     facts: tuple[tuple[MemoryKind, str], ...] = ()
@@ -175,7 +178,7 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
 
 
 def _with_names(one: _Sentence, *, in_jest: bool) -> _Sentence:
-    """Return a sentence with the names of people of the user that it mentions: "my son Tom"."""
+    """Add a fact for each named person of the user in the sentence: "my son Tom"."""
     if in_jest or any(p.search(one.sentence) for p in (_ASKS, _LAUGHS, _IF, _CORRECTS, _TURNS)):
         return one
     named = [
@@ -187,7 +190,10 @@ def _with_names(one: _Sentence, *, in_jest: bool) -> _Sentence:
 
 
 def _who(sentence: str, before: str) -> str:
-    """Return the only one whom a sentence names; after a pronoun or a few words that of before."""
+    """Return the only person whom a sentence names; "" for none or several.
+
+    After a pronoun or in a very short sentence it is still the person `before`.
+    """
     named = {found[0] for found in _WHO.finditer(sentence)}
     if len(named) == 1:
         (only,) = named
@@ -199,7 +205,10 @@ def _who(sentence: str, before: str) -> str:
 
 
 def _antecedent(text: str, who: str) -> Understood | None:
-    """Return the one whom the pronoun at the beginning of a text means."""
+    """Return the person whom the pronoun at the beginning of a text means, or None.
+
+    The result is a statement with this subject and no facts. `who` is the person mentioned last.
+    """
     found = _HE.match(text)
     if found is None or not who:
         return None
@@ -220,10 +229,10 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
     if _CORRECTS.search(sentence):
         return _Sentence(sentence, reason="it corrects itself")
     if _ASKS.search(sentence):
-        return replace(_taken(sentence, _beside_question(sentence, now)), reason="it asks")
+        return replace(_facts_of(sentence, _beside_question(sentence, now)), reason="it asks")
     said = _unfilled(_as_written(sentence))
     if (found := _REMEMBER.fullmatch(said)) is not None:
-        return _told(sentence, found, now)
+        return _memory_to_keep(sentence, found, now)
     family = _KIN_CLAUSE.search(said)
     if family and _STRANGER.search(who + said[: family.start()]):
         said = said[: family.start()]  # the family of somebody else
@@ -236,7 +245,7 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
     else:
         for text in dict.fromkeys((_trimmed(said), plain)):
             if (parts := _parsed(text, now, _antecedent(text, who))) is not None:
-                return _taken(sentence, parts)
+                return _facts_of(sentence, parts)
     # What ends is understood without the reason behind it.
     for split in _ASIDE.finditer(plain) if DENIES.search(plain) else ():
         parts = _parsed(plain[: split.start()], now)
@@ -244,12 +253,12 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
             one.state in (ENDED, PAST) or "quits" in one.how for one in parts
         ):
             gone = [one._replace(state=PAST) for one in parts]
-            return _taken(sentence, gone)
-    return replace(_taken(sentence, _apart(plain, now, _antecedent(plain, who))), reason=reason)
+            return _facts_of(sentence, gone)
+    return replace(_facts_of(sentence, _apart(plain, now, _antecedent(plain, who))), reason=reason)
 
 
 def _beside_question(sentence: str, now: datetime) -> list[Understood]:
-    """Return what clauses beside a question state, as in "I'm vegan, what can I cook?"."""
+    """Return the statements of clauses beside a question, as in "I'm vegan, what can I cook?"."""
     text = _unfilled(_as_written(sentence))
     if text.rstrip(ENDS).endswith(("?", "？")):
         if (found := _QUESTION.search(text)) is None:
@@ -259,10 +268,12 @@ def _beside_question(sentence: str, now: datetime) -> list[Understood]:
 
 
 def _apart(text: str, now: datetime, before: Understood | None = None) -> list[Understood]:
-    """Return what some clauses of a sentence state, if the others cannot change it.
+    """Return the statements of single clauses of a sentence.
+
+    None if another clause can change them.
 
     A clause that is not understood may be left out if it stands alone, or adds to a fact before it:
-    it has none of the words that deny, restrict or suppose what stands beside it.
+    it has none of the words that deny, restrict or suppose the clauses beside it.
     """
     cuts = [found.span() for found in _CUT.finditer(text)]
     starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
@@ -286,7 +297,7 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
 
 
 def _stated(piece: str, now: datetime, before: Understood | None) -> Understood | None:
-    """Return what a piece of a sentence states outright."""
+    """Return the statement of a part of a sentence; None if it only asks, supposes or reports."""
     if not piece.strip() or len(piece) > MAX_CLAUSE:
         return None
     if any(one.search(piece) for one in (_ASKS, _UNREAL, _OTHERS, _LAUGHS)):
@@ -296,12 +307,12 @@ def _stated(piece: str, now: datetime, before: Understood | None) -> Understood 
 
 
 def _may_begin(piece: str, said: Understood) -> bool:
-    """Return True unless a piece behind another one may lack its subject, or is a wish."""
+    """Return False if a part of a sentence may lack its own subject, or is a wish."""
     return "wish" not in said.how and (HAN.search(piece) is None or _OWNED.match(piece) is not None)
 
 
 def _may_be_left_out(piece: str, *, is_behind: bool) -> bool:
-    """Return True if a piece of a sentence cannot change the truth of the others."""
+    """Return True if a part of a sentence cannot change whether the others are true."""
     if not _MEANING.search(piece):
         return True
     if _TURNS.search(piece) or _IF.search(piece) or _LIMITS.match(piece):
@@ -316,13 +327,13 @@ def _as_written(text: str) -> str:
 
 
 def dated(text: str, message: SessionMessage, said: SaidAt) -> str:
-    """Return a note about what a message says with dates for phrases such as "next Tuesday"."""
+    """Return a note about a message with dates in place of phrases such as "next Tuesday"."""
     days = marked(text, said.of(message), weekdays=False)
     return days.shown(days.plain)
 
 
-def _taken(sentence: str, parts: Sequence[Understood]) -> _Sentence:
-    """Return the facts and ends that the clauses of a sentence state."""
+def _facts_of(sentence: str, parts: Sequence[Understood]) -> _Sentence:
+    """Return the sentence with the facts that its clauses state or end."""
     facts, ended = [], []
     for one in parts:
         if "idle" in one.how:
@@ -337,13 +348,13 @@ def _taken(sentence: str, parts: Sequence[Understood]) -> _Sentence:
     return _Sentence(sentence, tuple(facts), tuple(ended))
 
 
-def _told(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
-    """Return the memory that the user asks for, which is kept if it is not understood, too."""
+def _memory_to_keep(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
+    """Return the memory of a request such as "remember that ...", even if no form matches it."""
     what = _without_trailer(_trimmed(found["what"] or found["zh_what"]))
     if not 2 <= len(what) <= MAX_CLAUSE:
         return _Sentence(sentence, reason="what to remember is empty or long")
     if (parts := _parsed(what, now)) is not None:
-        return _taken(sentence, parts)
+        return _facts_of(sentence, parts)
     days = marked(what, now, weekdays=False)
     note = days.shown(of_others(third_person(days.plain)))
     if _UNTURNED.search(note):
@@ -355,7 +366,10 @@ def _told(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
 
 
 def _parsed(text: str, now: datetime, before: Understood | None = None) -> list[Understood] | None:
-    """Return what the clauses of a sentence state; None unless all of them are understood."""
+    """Return the statements of all clauses of a sentence.
+
+    None unless every clause is understood.
+    """
     if len(text) > MAX_CLAUSE:
         return None
     days = marked(text, now)
@@ -377,11 +391,11 @@ def _clauses(
 
 
 def _clause(text: str, days: Marked, before: Understood | None) -> Understood | None:
-    """Return what a clause states; one without a subject has that of the clause before."""
+    """Return the statement of a clause; one without a subject has that of the clause `before`."""
     text = _PARTICLES.sub("", _unfilled(_trimmed(text)))
     if _LAUGHS.search(text):
         return None
-    tried = [_with_company(text)]
+    tried = [_without_company(text)]
     if before is not None and not _SUBJECT.match(text):
         who, is_chinese = before.subject, HAN.search(text) is not None
         if (he := _HE.match(text)) is not None:
@@ -414,8 +428,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
     return wish if wish is not None and "wish" in wish.how else None
 
 
-def _with_company(text: str) -> str:
-    """Return "my wife and I live in Lyon" as what the user says of itself."""
+def _without_company(text: str) -> str:
+    """Return "my wife and I live in Lyon" as "I live in Lyon"."""
     found = _COMPANY.match(text)
     return f"{'我' if HAN.search(text) else 'I'}{text[found.end() :]}" if found else text
 
@@ -439,6 +453,6 @@ def _trimmed(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return the text as a sentence."""
+    """Return the text as a sentence with a capital letter and a full stop."""
     text = text.strip(ENDS)
     return f"{text[:1].upper()}{text[1:]}{'。' if HAN.search(text) else '.'}"

@@ -48,10 +48,10 @@ _LABEL = lazy(r"(name|birthday|favou?rite [\w ]{1,40}?)(?: is|:) ", re.IGNORECAS
 
 
 def third_person(text: str, *, regular: bool = False) -> str:
-    """Return a note about the user that says what the user says.
+    """Return a user's clause as a note in the third person.
 
-    A text stays as it is if it does not begin with the first person, or its verb has a form that
-    is not known.
+    A text stays as it is if it does not begin with the first person, or its verb has a form that is
+    not known.
 
     Args:
         regular: the verb is in the present tense.
@@ -73,14 +73,14 @@ def third_person(text: str, *, regular: bool = False) -> str:
 
 
 def of_others(text: str) -> str:
-    """Return a text with the user by name: "my boss" becomes "the user's boss"."""
+    """Return a text in which the user is named: "my boss" becomes "the user's boss"."""
     if HAN.search(text):
         return _ZH_FIRST.sub("用户", text)
     return _FIRST.sub(lambda found: _BY_NAME[found[0].lower()], text)
 
 
 def first_person(text: str) -> str:
-    """Return a note about the user as the user would say it; another text as it is."""
+    """Return a note about the user in the first person; any other text as it is."""
     if HAN.search(text):
         return re.sub(r"^用户希望被称为", "叫我", text).replace("用户", "我")
     text = re.sub(r"^(?:the )?user wants to be called ", "call me ", text, flags=re.IGNORECASE)
@@ -96,7 +96,7 @@ def first_person(text: str) -> str:
 
 
 def base(verb: str) -> str:
-    """Return the form of a verb after "I"."""
+    """Return the form of a verb that follows "I": "likes" becomes "like"."""
     for one, other in (("is", "am"), *((other, one) for one, other in _VERBS.items())):
         if verb.lower() == one:
             return other

@@ -1,13 +1,13 @@
 """The own words of a user: a message without what it quotes, pastes or forwards.
 
-A user pastes mails, logs, pages and lines of other people. Such a text says nothing about the user,
-and it may hold orders to the agent. Three kinds of parts are left out:
+A user pastes mails, logs, pages and lines of other people. Such a text states nothing about the
+user, and it may hold orders to the agent. These parts are left out:
 
-- blocks with marks of their own: code, tags, comments, JSON, front matter, quoted lines, log lines,
-  quotations that are longer than a name;
-- the rest of a message from the beginning of a text: a forwarded mail, a turn of a conversation, a
-  heading, or what follows "Summarize this contract:" or "这段话是什么意思？", but such a block;
-- all before a question about "the text above".
+- blocks with marks of their own: code, tags, comments, JSON, front matter, quoted lines, log
+  lines, and quotations that are longer than a name;
+- the rest of a message from the beginning of a foreign text: a forwarded mail, a turn of a
+  conversation, a heading, or the text after "Summarize this contract:" or "这段话是什么意思？";
+- all text before a question about "the text above".
 
 A message that asks to keep something out of memory has no own words.
 """
@@ -142,7 +142,10 @@ class Part(NamedTuple):
 
 
 def own_words(content: str) -> str:
-    """Return the parts of a message that its author says, with LEFT_OUT for each other part."""
+    """Return the author's own words in a message, with the character LEFT_OUT for each other part.
+
+    A message that asks to keep something out of memory gives "".
+    """
     text = _readable(content)
     return "" if _UNKEPT.search(text) else _read(text).text
 
@@ -166,14 +169,17 @@ def parts(content: str) -> list[Part]:
 
 
 class _Reading:
-    """A text without some of its parts; `sizes` has the number of characters of each such part."""
+    """A text in which LEFT_OUT stands for each removed part.
+
+    `sizes` has their numbers of characters.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.sizes = [1] * text.count(LEFT_OUT)
 
     def leave_out(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Leave out the code points [start, end) of each span; the spans are in order."""
+        """Replace the code points [start, end) of each span by LEFT_OUT; the spans are in order."""
         pieces, sizes, at, old = list[str](), list[int](), 0, iter(self.sizes)
         for start, end in spans:
             sizes += islice(old, self.text.count(LEFT_OUT, at, start))
@@ -189,7 +195,7 @@ def _readable(content: str) -> str:
 
 
 def _read(text: str) -> _Reading:
-    """Leave out what the author of a message does not say."""
+    """Remove all parts of a message that its author does not say."""
     read = _Reading(text)
     for block in _BLOCKS:
         read.leave_out(found.span() for found in block.finditer(read.text))
@@ -213,9 +219,9 @@ def _read(text: str) -> _Reading:
 
 
 def _begin(text: str, start: int, end: int) -> int | None:
-    """Return where a foreign text begins, in the line text[start:end] or after it.
+    """Return the start of a pasted text that begins within or after the line text[start:end].
 
-    None if it does not begin there, or if the part that was left out after it is this text.
+    None if none begins there, or if the removed part after the line was that text.
     """
     for found in _BEGINS_WITHIN.finditer(text, start, end):
         if _GOES_ON.match(text, found.end()):

@@ -1,1 +1,1 @@
-"""The calls of Memories: recall, remember, extract and forget."""
+"""The calls of the service Memories: recall, remember, extract and forget."""

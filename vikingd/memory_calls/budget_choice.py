@@ -11,13 +11,13 @@ _T = TypeVar("_T")
 def within_budget(
     texts: Iterable[_T], tokens_of: Callable[[_T], int], budget: int, limit: int, skip: bool
 ) -> Iterator[tuple[_T, bool]]:
-    """Yield texts and whether they fit; it reads no further than it must.
+    """Yield (text, True if it fits) until the choice ends; later texts are not read.
 
     Args:
         texts: best first; `tokens_of` returns the tokens of one.
-        budget: tokens of the chosen texts together, at most.
-        limit: chosen texts, at most.
-        skip: go on after a text that does not fit; else the choice ends there.
+        budget: the most tokens of all chosen texts together.
+        limit: the largest number of chosen texts.
+        skip: continue after a text that does not fit; without it the choice ends there.
     """
     taken = 0
     for text in texts:

@@ -41,14 +41,17 @@ _Read = tuple[list[Memory], str]
 
 
 class Dated(NamedTuple):
-    """The days that a query names beside a subject, and the journal's files of these days."""
+    """The days that a query names besides its subject, and the journal files of these days."""
 
     days: Days
     files: Sequence[str]
 
 
 class Direct(NamedTuple):
-    """The answer of a path that reads; `path` is None if none has one, and `reason` says why."""
+    """The answer of the fast path or the timeline, which read files without a search.
+
+    `path` is None if neither has an answer; `reason` explains the choice.
+    """
 
     path: RecallPath | None
     memories: Sequence[Memory]
@@ -61,7 +64,10 @@ NOTHING_READ = Direct(None, (), "")
 
 
 class DirectRecall:
-    """A recall of the known file or the days that the query asks for, in about `most_bytes`."""
+    """A recall of the known file or the days that a query asks for.
+
+    Replies have about `most_bytes`.
+    """
 
     def __init__(self, engine: Engine, query: RecallQuery, routes: Routes, most_bytes: int) -> None:
         self._engine = engine
@@ -79,14 +85,14 @@ class DirectRecall:
 
     @property
     def is_light(self) -> bool:
-        """True if the query asks for nothing to read."""
+        """True if the query asks for no file and no day, so that nothing is read."""
         return self._matched is None and self._days is None and self._preferred is None
 
     def answer(self) -> Direct:
-        """Return the answer of the first path with one, else the reasons for none.
+        """Return the answer of the first path that has one, else the reasons why none has.
 
-        The fast path reads a known file, such as the profile, by a word that names it. The
-        timeline reads days of the journal by a phrase of time.
+        The fast path reads a known file, such as the profile, by a word that names it. The timeline
+        reads days of the journal by a phrase of time.
         """
         started, query = perf_counter(), self._query
         dated = None
@@ -131,7 +137,7 @@ class DirectRecall:
         return [uri for uri in files if may(Right.READ, uri)]
 
     def _within(self, files: Sequence[str]) -> tuple[list[Memory], bool]:
-        """Return files within the budget, and True if something of them is left out."""
+        """Return as many files as fit into the budget, and True if a part of them is left out."""
         left, budget, memories = (
             self._query.max_tokens,
             ReplyBudget(self._most_bytes),
@@ -185,9 +191,9 @@ class DirectRecall:
         return memories, spoken + end
 
     def _journal(self, days: Days) -> list[str]:
-        """Return the journal's files of some days, newest first, then in the order of the scope.
+        """Return the journal files of some days, newest day first, then in the order of the scope.
 
-        Of a day its own files come first, then those of its sessions by their times.
+        For each day its own files come first, then those of its sessions by their times.
         """
         store, caller, found = self._engine.store, self._query.scope.caller, list[str]()
         for root in self._query.scope.roots():
@@ -208,7 +214,10 @@ class DirectRecall:
         return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
 
     def _whole(self, uri: str, budget: int) -> Memory | None:
-        """Return a file, cut to a budget of tokens; None if no file there may be read."""
+        """Return a file as a memory, cut to a budget of tokens.
+
+        None if it is missing or not readable.
+        """
         if not self._query.scope.caller.may(Right.READ, uri):
             return None
         file = self._engine.store.memory_file(uri)
@@ -235,7 +244,7 @@ class DirectRecall:
 
 
 def rest_of(query: RecallQuery, read: Direct) -> RecallQuery | None:
-    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
+    """Return the query for the budget that a direct answer leaves; None if no search is needed."""
     if not query.tries(RecallPath.HYBRID):
         return None
     if read.path is None:
@@ -247,7 +256,7 @@ def rest_of(query: RecallQuery, read: Direct) -> RecallQuery | None:
 
 
 def only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
-    """Return the result of a recall without a search."""
+    """Return the result of a recall that is answered without a search."""
     return RecallResult(
         tuple(read.memories),
         read.path,
@@ -270,7 +279,7 @@ def _without_headings_at_end(text: str) -> str:
 
 
 def _day_of(uri: str) -> date | None:
-    """Return the day of a journal's file; None for any other file."""
+    """Return the day of a journal file by its URI; None for any other file."""
     named = _JOURNAL.fullmatch(uri)
     try:
         return date.fromisoformat(named[2]) if named and _number_of(uri) else None
@@ -279,13 +288,13 @@ def _day_of(uri: str) -> date | None:
 
 
 def _is_session(uri: str) -> bool:
-    """Return True for a journal's file with the turns of a session."""
+    """Return True for a journal file with the turns of a session."""
     named = _JOURNAL.fullmatch(uri)
     return named is not None and named[3] is not None
 
 
 def _number_of(uri: str) -> int:
-    """Return the number of a journal's file among those of its series; 0 for any other file."""
+    """Return the number of a journal file in its series; 0 for any other file."""
     named = _JOURNAL.fullmatch(uri)
     return number_of(f"{named[1]}.md", uri) if named else 0
 

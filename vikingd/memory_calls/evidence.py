@@ -1,9 +1,9 @@
 """The check of a proposed memory against the messages that it names as its evidence.
 
-A model is not trusted: the words of a memory must be said by its messages. Of a message of the user
-its own words count, see `own_words`. All memories but cases need them; a case may be told by the
-agent and its tools, but not by a tool alone. An answer such as "the second one" counts together
-with the message of the agent right before it.
+A model is not trusted: the words of a memory must occur in its messages. Of a message of the user
+only its own words count, see `own_words`. All memories but cases need such words. A case may be
+told by the agent and its tools, but not by a tool alone. An answer such as "the second one" counts
+together with the message of the agent directly before it.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ _ORDERS = lazy(
 
 
 class Evidence:
-    """The messages of a conversation as evidence, from `first` on."""
+    """The messages of a conversation as evidence; those before index `first` are only context."""
 
     def __init__(self, messages: Sequence[SessionMessage], first: int) -> None:
         self._messages = messages
@@ -142,7 +142,7 @@ class Evidence:
         self._known: dict[int, _Said] = {}
 
     def refusal(self, proposal: Proposal) -> str:
-        """Return the reason why the messages do not say a memory; "" if they do."""
+        """Return the reason why the messages do not support a memory; "" if they do."""
         indices, messages = proposal.evidence, self._messages
         if not indices:
             return "it has no evidence"
@@ -175,9 +175,10 @@ class Evidence:
         return _turned(proposal.kind, text, [one.text for one in own])
 
     def _missing_of_case(self, text: str, indices: Sequence[int]) -> str:
-        """Return the reason why messages do not tell of a case; "" if they do.
+        """Return the reason why the messages do not support a case; "" if they do.
 
-        A tool tells the details, but what a tool tells alone may come from anybody.
+        Details may come from a tool. A case that only a tool tells is refused, since a tool's
+        output may come from anybody.
         """
         told = [self._said(i) for i in indices if self._messages[i].role in ("user", "assistant")]
         if not any(_words(text) & one.terms for one in told):
@@ -197,7 +198,7 @@ class Evidence:
 
 
 class _Said(NamedTuple):
-    """A message: its text, the same folded, and its terms."""
+    """A message: its text, the text in lower case, and its search terms."""
 
     text: str
     folded: str
@@ -215,11 +216,11 @@ def shares_words(one: str, other: str) -> bool:
 
 
 def _missing(text: str, said: Sequence[_Said], earlier: Sequence[_Said] = ()) -> str:
-    """Return the reason why messages do not have the words of a memory; "" if they do.
+    """Return the reason why the messages lack words of a memory; "" if they have enough of them.
 
     Args:
         said: the messages of its evidence.
-        earlier: others of the user, which may tell the names and a part of the words.
+        earlier: other messages of the user, which may have the names and some of the words.
     """
     heard = (*said, *earlier)
     for number in _NUMBER.findall(text):
@@ -248,7 +249,7 @@ def _missing(text: str, said: Sequence[_Said], earlier: Sequence[_Said] = ()) ->
 
 
 def _has_number(number: str, said: str) -> bool:
-    """Return True if a text has a number, up to twelve also as a word."""
+    """Return True if a text has this number, as digits, or up to twelve as a word."""
     plain = number.replace(",", "")
     written = re.escape(number)
     if plain.isdecimal() and numbers(number) == [plain]:  # with commas or without
@@ -266,9 +267,11 @@ def _has_number(number: str, said: str) -> bool:
 
 
 def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
-    """Return the reason why the user says something else with the same words; "" if not.
+    """Return the reason why the user's words mean something else than the memory.
 
-    It says the contrary, only asks or supposes it, or says it of somebody else.
+    "" if they do not.
+
+    The user may deny it, only ask or suppose it, or say it of somebody else.
     """
     pairs = [
         (clause, sentence)
@@ -294,7 +297,10 @@ def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
 
 
 def _nearest(words: set[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the clauses, with their sentences, that share the most words, if any."""
+    """Return the (clause, sentence) pairs that share the most words with `words`.
+
+    [] if none does.
+    """
     shared = [len(words & _words(clause)) for clause, _ in pairs]
     best = max(shared, default=0)
     return (
@@ -319,7 +325,10 @@ def _sentences(texts: Iterable[str]) -> Iterable[str]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text without frame words and numbers; of Chinese, the characters."""
+    """Return the words of a text without common words and numbers.
+
+    In Chinese, single characters.
+    """
     return {
         term
         for term in terms(text)

@@ -1,4 +1,4 @@
-"""The query and the result of Extract, and the files that its memories go to."""
+"""The query and the result of Extract, and the files into which its memories are written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ExtractQuery:
     dry_run: bool
 
     def time_of(self, messages: Iterable[int]) -> int:
-        """Return the time at which the last of some messages was said."""
+        """Return the latest time at which one of these messages was said."""
         all_of = self.session.messages
         times = [all_of[i].time for i in messages if i < len(all_of)]
         return max((time for time in times if time is not None), default=self.time)
@@ -85,7 +85,7 @@ class ExtractResult:
 
 
 class ExtractFiles:
-    """The files for the memories of one call, as the newest snapshot has them."""
+    """The files for the memories of one call, chosen by the newest snapshot."""
 
     def __init__(self, engine: Engine, routes: Routes, query: ExtractQuery) -> None:
         self._engine = engine
@@ -93,21 +93,21 @@ class ExtractFiles:
         self._query = query
 
     def of(self, kind: MemoryKind, time: int) -> str:
-        """Return the file for a memory of a kind that was said at a time in microseconds."""
+        """Return the URI of the file for a memory of a kind, said at a time in microseconds."""
         if kind is MemoryKind.EVENTS:
             return self.journal_at(time)
         return self._of_type(TYPES[kind], of_agent=kind in OF_AGENT)
 
     def journal_at(self, time: int) -> str:
-        """Return the journal of the day of a time in microseconds."""
+        """Return the URI of the journal for the day of a time in microseconds."""
         return self.journal_of(memory_file_paths.day_of(time, self._query.time_zone))
 
     def journal_of(self, day: str) -> str:
-        """Return the journal of a day."""
+        """Return the URI of the journal of a day."""
         return self._of_type(memory_file_paths.JOURNAL, day)
 
     def refusal(self, uri: str) -> str:
-        """Return the reason why no memory can be written to a file, for people; "" for none."""
+        """Return the reason, for people, why a file cannot be written; "" if it can."""
         if not self._query.scope.caller.may(Right.WRITE, uri):
             return f"the caller may not write {uri}"
         find, above = self._engine.snapshot.find, uris.parent(uri)

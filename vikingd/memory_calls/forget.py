@@ -32,9 +32,8 @@ _PART = 64  # files of memories in one transaction, so that other writers have t
 class ForgetQuery:
     """The memories to forget: `ids`, or those of the scope that meet all criteria; checked.
 
-    The caller of the scope asks. Only what it may write is forgotten.
-
-    `older_than` and `now` are in microseconds since the epoch.
+    Only memories that the caller of the scope may write are forgotten. `older_than` and `now` are
+    in microseconds since the epoch.
     """
 
     now: int
@@ -45,14 +44,14 @@ class ForgetQuery:
 
 
 class Spared(NamedTuple):
-    """A memory that meets the criteria and is not forgotten, with the reason as a readable text."""
+    """A memory that meets the criteria but is not forgotten, with the reason for people."""
 
     memory: Memory
     reason: str
 
 
 class Chosen(NamedTuple):
-    """The memories to forget, and the spared ones; each by URI and place."""
+    """The memories to forget, and the spared ones; each sorted by URI and position."""
 
     memories: list[Memory]
     spared: list[Spared]
@@ -67,7 +66,9 @@ class Forgetter:
         self._writes = FutureBridge()
 
     async def answer(self, query: ForgetQuery, run: Runner, *, dry_run: bool) -> tuple[Chosen, int]:
-        """Forget memories, or only name them; return them and the revision without them.
+        """Forget memories, or with a dry run only choose them.
+
+        Return them and the revision after it.
 
         Raises:
             ReadOnly: this process is a reader. The other errors are those of `chosen`.
@@ -92,7 +93,7 @@ class Forgetter:
 
 
 def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
-    """Return the memories to forget, and those that criteria spare; it reads the store.
+    """Read the store; return the memories to forget, and those that the criteria spare.
 
     Raises:
         NotFound, PermissionDenied: as `check_ids`.
@@ -131,13 +132,16 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
 
 
 def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
-    """Return the rewrite that forgets memories. Those chosen by criteria stay if they changed."""
+    """Return the rewrite that forgets memories.
+
+    It keeps one that was chosen by criteria and changed.
+    """
     wanted = {memory.entry.id: memory.entry for memory in memories}
     return Forgetting(wanted, unchanged=not query.ids)
 
 
 def memory_of(stored: StoredEntry) -> Memory:
-    """Return a stored entry as a memory of a reply."""
+    """Return a stored entry in the form of a reply's memory."""
     return Memory(
         stored.uri,
         entries.said(stored.passage),
@@ -151,7 +155,10 @@ def memory_of(stored: StoredEntry) -> Memory:
 
 
 def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Memory]:
-    """Return memories with their salience without a query. The other weights then sum to 1."""
+    """Return memories with their salience without a query.
+
+    The weight of meaning is 0, and the other weights are scaled to the sum 1.
+    """
     weights = weights_of(salience)
     weights[kernel.SEMANTIC] = 0.0
     total = weights[: kernel.HALF_LIFE].sum()
@@ -164,7 +171,10 @@ def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Mem
 
 
 def _in_parts(found: Sequence[Memory]) -> list[list[int]]:
-    """Return the ids of memories, by URI, in parts of `_PART` files; at least one part."""
+    """Group the ids of memories, sorted by URI, so that each group is of at most `_PART` files.
+
+    There is at least one group, which may be empty.
+    """
     files = [[memory.entry.id for memory in of] for _, of in groupby(found, lambda m: m.uri)]
     return [
         [entry_id for ids in files[at : at + _PART] for entry_id in ids]

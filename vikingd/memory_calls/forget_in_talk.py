@@ -1,8 +1,9 @@
-"""Requests to forget in a conversation: the memories that they mean, and what is left in doubt.
+"""Requests to forget in a conversation: the memories that they mean, and those in doubt.
 
-Without doubt are one memory, several that state the same, and all below a heading that the request
-names wholly. They go in the transaction of the call, and so do the turns of episodes that say them.
-All else is proposed, and nothing of it is deleted.
+A request is without doubt if it means one memory, several that state the same, or all below a
+heading that it names completely. These memories are removed in the transaction of the call, and so
+are the turns of episodes that state them. In all other cases the memories are proposed, and nothing
+is deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _EPISODE = re.compile(rf"/{memory_file_paths.JOURNAL}/\d{{4}}-\d\d-\d\d/(?!\d+\.
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A memory that a request may mean: a stored one, or a proposal of this call by its number."""
+    """A memory that a request may mean: a stored one, or the index of a proposal of this call."""
 
     text: Text
     stored: StoredEntry | None = None
@@ -59,11 +60,11 @@ class Forgets:
 
     Attributes:
         requests: the requests.
-        gone: the stored memories that go, by id.
-        dropped: the numbers of proposals of the call that are not written.
-        taken_back: what is forgotten without doubt, as texts.
+        gone: the stored memories to remove, by id.
+        dropped: the indices of the call's proposals that are not written.
+        taken_back: the texts of the memories that are forgotten without doubt.
         said: the sentences that "forget that" means.
-        doubts: what may be meant, by request and reason.
+        doubts: the memories that may be meant, by request and reason of the doubt.
     """
 
     requests: tuple[ForgetRequest, ...] = ()
@@ -75,7 +76,10 @@ class Forgets:
     _done: list[Forgetting] = field(default_factory=list)
 
     def rewrites(self) -> list[tuple[str, Rewrite]]:
-        """Return the writes that forget, by file; they follow those that remember."""
+        """Return the rewrites that forget memories, by file.
+
+        They must follow those that remember.
+        """
         self._done.clear()
         found: list[tuple[str, Rewrite]] = []
         stored = sorted(self.gone.values(), key=lambda one: one.uri)
@@ -91,7 +95,7 @@ class Forgets:
         return tuple(memory_of(one) for i, one in self.gone.items() if i in gone)
 
     def is_gone(self, one: _Candidate) -> bool:
-        """Return True if a memory goes, or is not written."""
+        """Return True if a memory is removed, or is a proposal that is not written."""
         return (
             one.proposal in self.dropped if one.stored is None else one.stored.entry.id in self.gone
         )
@@ -99,7 +103,7 @@ class Forgets:
     def to_forget(
         self, written: Sequence[tuple[Proposal, Changing]], proposals: Sequence[Proposal]
     ) -> tuple[ToForget, ...]:
-        """Return the requests in doubt, with the ids that the writes gave.
+        """Return the requests in doubt, with the memories that they may mean and their new ids.
 
         Args:
             written: the memories of the call, with their outcomes.
@@ -193,7 +197,7 @@ class _Deciding:
             self._named(request, known)
 
     def _is_before(self, proposal: Proposal, request: ForgetRequest) -> bool:
-        """Return True if a proposal is said before a request."""
+        """Return True if a proposed memory was said before a request."""
         last = max(proposal.evidence, default=0)
         if last != request.message:
             return last < request.message
@@ -229,7 +233,7 @@ class _Deciding:
             self._doubt(request, [], may_not if hidden else "nothing known matches")
 
     def _before(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
-        """Decide on a request that means the statement before it."""
+        """Decide on a request such as "forget that", which means the statement before it."""
         said = forget_requests.before(self._messages, request)
         hits = [(one, [c for c in known if says_in_all(one, c.text)]) for one in said]
         hits = [pair for pair in hits if pair[1]]
@@ -277,7 +281,7 @@ class _Deciding:
             self._forget_turns(request, named, gone)
 
     def _forget_turns(self, request: ForgetRequest, named: str, gone: Sequence[Text]) -> None:
-        """Forget the turns and the notes on changes that say what is forgotten."""
+        """Remove the turns and the notes on changes that state forgotten memories."""
         topic = Topic(request) if request.topic else None
         for one in self._changes:
             pair = _CHANGE.fullmatch(entries.said(one.passage))
@@ -294,7 +298,10 @@ class _Deciding:
                 self._made.gone[one.entry.id] = one
 
     def _of_turns(self, request: ForgetRequest, turns: Sequence[StoredEntry]) -> None:
-        """Decide on a request that only turns fit: those of the user count, if there are any."""
+        """Decide on a request that matches only turns of episodes.
+
+        Those of the user are preferred.
+        """
         own = [one for one in turns if not one.passage.startswith(SPEAKERS["assistant"])] or turns
         texts = {forget_requests.plain(without_speaker(one.passage)) for one in own}
         found = [
@@ -312,7 +319,7 @@ def _holds(turn: StoredEntry, sentence: str) -> bool:
 
 
 def _says(turn: StoredEntry, gone: Sequence[Text], topic: Topic | None) -> bool:
-    """Return True if a turn says what is forgotten, as the user or as the agent says it."""
+    """Return True if a turn of the user or the agent states a forgotten memory."""
     of_agent = turn.passage.startswith(SPEAKERS["assistant"])
     lines = without_speaker(entries.said(turn.passage)).splitlines()
     own = (line.removeprefix(SAID) for line in lines if not line.startswith(QUOTED))
@@ -325,10 +332,10 @@ def _says(turn: StoredEntry, gone: Sequence[Text], topic: Topic | None) -> bool:
 
 
 def remaining(session: SearchSession, first: int, forgets: Forgets) -> SearchSession:
-    """Return a session as an episode may keep it; a message that goes wholly has no content.
+    """Return a session without forgotten sentences, to be kept as an episode.
 
-    The sentences that say what is forgotten are left out, and so are the requests, which may repeat
-    it. The name stays.
+    The sentences that state forgotten memories and the requests themselves are left out. A message
+    without other sentences has no content. The name of the session stays.
     """
     if not forgets.requests:
         return session

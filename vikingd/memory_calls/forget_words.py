@@ -1,8 +1,8 @@
 """The comparison of a request to forget with memories and with the turns of a conversation.
 
-Words decide, and no vector: a memory that only means about the same may be another fact. English
-words are compared as the index has them, without stop words; Chinese by characters, and by pairs of
-them. "I", "my" and "the user" are one.
+Words decide, and not vectors: a memory with a similar meaning may be another fact. English words
+are compared as search terms, without stop words; Chinese by characters and by pairs of them. "I",
+"my" and "the user" count as the same word.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NEAR = (
 
 
 class Fit(IntEnum):
-    """The degree to which a memory is what a request means."""
+    """How well a memory matches a request."""
 
     NONE = 0
     WEAK = 1  # only a part of the words, or the same of somebody else
@@ -66,7 +66,7 @@ class Fit(IntEnum):
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a statement in order, without the user and a duration at its end."""
+    """Return the words of a statement in order, without "the user" and a duration at its end."""
     if _HAN.search(text):
         plain = _FORM.ZH_USER.sub("", _FORM.ZH_SINCE.sub("", simplified(text).casefold()), count=1)
         return tuple(_FORM.ZH_EMPTY.sub("", _FORM.ZH_USER.sub("", plain)))
@@ -77,14 +77,17 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def _folded(text: str) -> frozenset[str]:
-    """Return the terms of a text; "allergy" and "allergic" are one, and so are name and call."""
+    """Return the search terms of a text.
+
+    "allergy" and "allergic" give the same term, for example.
+    """
     plain = re.sub(r"\b(is|are|was) called\b", r"\1 named", text)
     return frozenset("allerg" if term == "allergi" else term for term in terms(plain))
 
 
 @dataclass(frozen=True)
 class Text:
-    """A memory's text as it is compared.
+    """The text of a memory, prepared for comparisons.
 
     Attributes:
         text: the text.
@@ -98,33 +101,33 @@ class Text:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words in order."""
+        """The words of the text in order."""
         return words(self.text)
 
     @cached_property
     def relation(self) -> Relation | None:
-        """The relation that it states."""
+        """The relation that the text states; None for none."""
         return relation_of(self.text)
 
     @cached_property
     def bare(self) -> tuple[str, ...]:
-        """The words without "the user's friend" before a name."""
+        """The words of the text without "the user's friend" before a name."""
         return words(_OF_PERSON.sub("", simplified(self.text), count=1))
 
     @property
     def denies(self) -> bool:
-        """True if it has a negation."""
+        """True if the text has a negation."""
         return _FORM.NOT.search(self.text) is not None
 
     def says_same(self, other: Text) -> bool:
-        """Return True if both state the same."""
+        """Return True if both texts state the same."""
         if self.relation is None or other.relation is None:
             return self.words == other.words
         is_same = self.words == other.words and self.denies is other.denies
         return is_same or self.relation == other.relation
 
     def is_of_another(self, topic: str) -> bool:
-        """Return True if the first person that it speaks of is none that the topic names."""
+        """Return True if the first person whom the text speaks about is not named in `topic`."""
         text, named = simplified(self.text), simplified(topic).casefold()
         if found := _PERSON.search(text):
             one = found["zh"][0] if found["zh"] else found[0].casefold().split()[-1].rstrip("s")
@@ -137,7 +140,7 @@ class Text:
 
 
 class Topic:
-    """A request to forget, as it is compared."""
+    """The topic of a request to forget, prepared for comparisons."""
 
     def __init__(self, request: ForgetRequest) -> None:
         self._said = request.topic
@@ -158,7 +161,7 @@ class Topic:
 
     @property
     def is_specific(self) -> bool:
-        """True if the words of the topic are enough to know it in the turns of a conversation."""
+        """True if the topic has enough words to be recognized in the turns of a conversation."""
         if self._statements:
             return len(self._statements[0].words) > 1
         return sum(map(len, self._parts)) > 3 if self._han else len(self._terms) > 1
@@ -174,7 +177,10 @@ class Topic:
         return bool(said) and set(said) <= set(text.words)
 
     def fit(self, text: Text, *, earlier: bool = False) -> Fit:
-        """Return how far a memory is what the request means."""
+        """Return how well a memory matches the request.
+
+        `earlier`: it is below the heading "Earlier".
+        """
         if self._statements:
             return max(self._states(one, text) for one in self._statements)
         held = self._held(text)
@@ -215,7 +221,7 @@ class Topic:
         return Fit.WEAK if is_held and not text.is_of_another(said.text) else Fit.NONE
 
     def _held(self, text: Text) -> float:
-        """Return the share of the topic's words that a memory has, with its headings."""
+        """Return the share of the topic's words that a memory or its headings have, in [0, 1]."""
         plain = simplified(f"{text.text}\n{text.section}")
         if (
             self._attribute
@@ -246,13 +252,13 @@ def _heading(name: str) -> tuple[str, ...]:
 
 
 def notes(said: str) -> list[str]:
-    """Return the notes that the rules make of a statement of the user."""
+    """Return the notes that the extraction rules would make of a statement of the user."""
     found = read((SessionMessage("user", said),), 0, SaidAt(0))
     return [proposal.text for proposal in found.proposals]
 
 
 def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
-    """Return True if a sentence states what a memory states, of the user.
+    """Return True if a sentence states the same about the user as a memory.
 
     Args:
         sentence: a sentence of the user, or of the agent with `of_agent`.
@@ -268,7 +274,7 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
 
 
 def says_in_all(sentence: str, text: Text) -> bool:
-    """Return True if a user says a memory, or has all words of one, three at least."""
+    """Return True if a sentence states a memory, or has all its words, at least three."""
     said, told = _folded(sentence), _folded(text.text) - _USER - _LOOSE - _NAMING
     is_own = _FORM.I.match(sentence) or sentence.startswith("The ")
     is_another = Text(sentence).is_of_another(text.text) or _OF_PERSON.match(text.text)
@@ -289,7 +295,7 @@ def _clauses(sentence: str, *, of_agent: bool) -> Iterator[Text]:
 
 
 def _has(part: str, text: str) -> bool:
-    """Return True if a text has all characters of a Chinese part, and nearly all pairs of them."""
+    """Return True if a text has all characters of a Chinese part, and two thirds of its pairs."""
     if part in text:
         return True
     if len(part) < 3 or not set(part) <= set(text):
@@ -299,7 +305,7 @@ def _has(part: str, text: str) -> bool:
 
 
 def groups(texts: Sequence[Text]) -> int:
-    """Return the number of different statements among memories."""
+    """Return the number of different statements among memories; equal statements count once."""
     found: list[Text] = []
     for one in texts:
         if not any(one.says_same(other) for other in found):

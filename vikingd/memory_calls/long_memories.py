@@ -1,4 +1,4 @@
-"""Memories of several passages in a recall: one result each, whole if there is room."""
+"""Memories of several passages in a recall: one result each, with the whole text if it fits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vikingd.memory import entries
 
 
 def best_texts(texts: Sequence[int], memories: Sequence[int]) -> list[int]:
-    """Return the first text of each memory.
+    """Keep the best text of each memory.
 
     Args:
-        texts: in order of score.
+        texts: the rows of texts, best first.
         memories: the id of the memory of each text.
     """
     first = dict(zip(reversed(memories), reversed(texts), strict=True))
@@ -21,9 +21,10 @@ def best_texts(texts: Sequence[int], memories: Sequence[int]) -> list[int]:
 
 
 def long_memory(engine: Engine, entry_id: int) -> tuple[str, bool] | None:
-    """Return (the whole text of a memory, whether it is pinned) from the store; None if it is gone.
+    """Read (the whole text of a memory, True if it is pinned) from the store; None if it is gone.
 
-    The state of a memory has its id, so a text that is read later is still of this memory.
+    The text is found by the id of the memory, so it belongs to this memory even if the file
+    changed.
     """
     for stored in engine.store.memories([entry_id]):
         return entries.said(stored.passage), is_pinned(stored.passage)

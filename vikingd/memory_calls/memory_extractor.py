@@ -1,7 +1,7 @@
-"""Extract: memories that a conversation says, compared with what is known and written together.
+"""Extract: takes memories from a conversation, compares them with known ones, and writes them.
 
-A call reads the messages, proposes memories, gives each its file, compares it with what stands
-there, writes all of them in one transaction, and replies.
+A call reads the messages, proposes memories, chooses the file of each, compares it with the entries
+of that file, writes all of them in one transaction, and replies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Work:
-    """The writes of one call."""
+    """The state of one call: its proposals, refusals and writes."""
 
     query: ExtractQuery
     files: ExtractFiles
@@ -58,7 +58,7 @@ class _Work:
     forgets: Forgets = field(default_factory=Forgets)
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
-        """Refuse a proposal."""
+        """Add a proposal to the refused ones, with a reason."""
         self.refused.append(Refusal(proposal.kind, proposal.text, proposal.evidence, reason))
 
     @property
@@ -76,7 +76,7 @@ class _Work:
 
 
 class _DryRun(Exception):
-    """Undoes the writes of a dry run."""
+    """Ends the transaction of a dry run, so that its writes are undone."""
 
 
 class MemoryExtractor:
@@ -103,7 +103,7 @@ class MemoryExtractor:
         """Check that the caller may write memories about the user.
 
         Raises:
-            PermissionDenied: it may not.
+            PermissionDenied: the caller may not.
         """
         files = ExtractFiles(self._engine, self._routes, query)
         query.scope.caller.check(Right.WRITE, files.of(MemoryKind.PROFILE, query.time))
@@ -118,8 +118,10 @@ class MemoryExtractor:
     ) -> _T:
         """Propose, check and write the memories, and return the reply.
 
-        `reply` makes it of the result and the revision, `parse` of the bytes kept for a repeated
-        call. `once` gets the reply to keep.
+        Args:
+            reply: makes the reply of the result and the revision.
+            parse: makes the reply of the bytes that were kept for a repeated call.
+            once: gets the reply to keep, if the call has a request id.
 
         Raises:
             InvalidField: a file cannot hold a memory.
@@ -157,7 +159,7 @@ class MemoryExtractor:
         return reply(_result(work), self._engine.snapshot.revision)
 
     async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
-        """Read the messages by the rules, and ask for proposals."""
+        """Read facts and requests to forget by the rules, and ask the model for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
         messages, first = query.session.messages, query.first
         at = statements.SaidAt(query.time, query.time_zone)
@@ -184,7 +186,7 @@ class MemoryExtractor:
         )
 
     def _revision(self, work: _Work, done: Committed) -> int:
-        """Return the revision of the writes. A transaction that changes nothing has none."""
+        """Return the revision of the writes; without any change, the newest revision."""
         is_changed = (
             any(one.outcome for one in work.changes)
             or work.forgets.forgotten()
@@ -193,7 +195,7 @@ class MemoryExtractor:
         return done.revision if is_changed else self._engine.snapshot.revision
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
-        """Give a proposal its file, or refuse it."""
+        """Choose the file of a proposal, or refuse the proposal."""
         query, time = work.query, work.query.time_of(proposal.evidence)
         uri = work.files.of(proposal.kind, time)
         if reason := work.files.refusal(uri):
@@ -218,7 +220,10 @@ class MemoryExtractor:
         work.memories.append((proposal, made))
 
     def _place_ending(self, ending: Ending, work: _Work) -> None:
-        """Give the end of a fact its file; without one it is told as not taken."""
+        """Choose the file of a fact's end.
+
+        If it cannot be written, the sentence counts as not taken.
+        """
         query, time = work.query, work.query.time_of([ending.message])
         uri = work.files.of(ending.kind, time)
         if not work.files.refusal(uri):
@@ -226,7 +231,7 @@ class MemoryExtractor:
             work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
-        """Give the turns of the conversation their files, or leave them out with a reason."""
+        """Choose the files for the turns of the conversation, or leave them out with a reason."""
         query, files = work.query, work.files
         kept = remaining(query.session, query.first, work.forgets)
         given = (kept, query.first, query.time, query.time_zone)
@@ -242,7 +247,7 @@ class MemoryExtractor:
             work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
     async def _compare(self, work: _Work, deadline: Deadline) -> None:
-        """Compare each memory with its file, so that little is left to do in the transaction."""
+        """Compare each memory with its file now, to leave little work to the transaction."""
         for proposal, one in work.memories:
             known = await self._rememberer.prepare(one, deadline)
             if proposal.replaces:
@@ -255,7 +260,10 @@ class MemoryExtractor:
 
 
 def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
-    """Return the writes in their order; a dry run ends by undoing them."""
+    """Return the writes of a call in their order.
+
+    Those of a dry run end with one that undoes them.
+    """
     found: list[tuple[str, Rewrite]] = []
     work.notes.clear()
     query = work.query
@@ -275,7 +283,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
 
 
 def _result(work: _Work) -> ExtractResult:
-    """Return the result for the reply."""
+    """Return the result of a call for its reply."""
     found, outcomes = work.found, [(one, one.outcome) for one in work.changes if one.outcome]
     by_rules = found.source is ExtractSource.RULES
     notes = dict.fromkeys(note for _, outcome in outcomes for note in outcome.degraded)
@@ -305,7 +313,7 @@ def _result(work: _Work) -> ExtractResult:
 
 
 def _without_end(work: _Work) -> list[Untaken]:
-    """Return the sentences that end nothing that is known."""
+    """Return the sentences that would end a fact, but match no known one."""
     done = {(one.ending.message, one.ending.sentence) for one in work.endings if one.outcome}
     left = dict.fromkeys((one.message, one.sentence) for one in work.said.endings)
     return [

@@ -1,4 +1,4 @@
-"""A search for memories, ranked by salience, in a budget of tokens."""
+"""A search for memories, ranked by salience, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _Parts = Sequence[Features | None]
 
 
 class _Candidates(NamedTuple):
-    """The memories that a search found."""
+    """The memories that a search found, before they are ranked."""
 
     rows: list[int]  # of their texts; of a long memory its best one
     entries: list[Entry]
@@ -89,7 +89,7 @@ class _Candidates(NamedTuple):
 
 
 class _Ranked(NamedTuple):
-    """A memory and the row of its text."""
+    """A memory and the row of its text in the index."""
 
     memory: Memory
     row: int
@@ -99,11 +99,13 @@ _NONE_FOUND = _Candidates([], [], np.zeros(0))
 
 
 class MemorySearch:
-    """A search for memories by a checked query, in a reply of about `most_bytes`.
+    """A search for memories by a checked query; its reply has about `most_bytes`.
 
-    `read` is the answer of the paths before it. The search leaves out the files in it. `texts` are
-    the questions that it searches for; a query that `is_whole`, or in the
-    strict form, is one.
+    Args:
+        read: the answer of the paths before the search, whose files the search leaves out.
+
+    Attributes:
+        texts: the questions that are searched for; one, unless the query asks several.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class MemorySearch:
         self._bind()
 
     def _bind(self) -> None:
-        """Bind the query to the newest snapshot."""
+        """Bind each question to the newest snapshot: one scope for each readable subtree."""
         self._snapshot = snapshot = self._engine.snapshot
         asked: list[list[TextScope]] = [[] for _ in self.texts]
         most = self._engine.settings.exhaustive_texts
@@ -145,13 +147,14 @@ class MemorySearch:
 
     @property
     def needs_vector(self) -> bool:
-        """True if a vector is needed. Identifiers are found by words alone."""
+        """True if a question needs a vector; identifiers are found by words alone."""
         return any(scopes and all(one.by_meaning for one in scopes) for scopes in self._asked)
 
     def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience, within the budget.
+        """Return the memories of the highest salience that fit into the budget.
 
-        `vectors` are those of `texts`. If there are fewer, words alone count for the others.
+        `vectors` are those of `texts`. Questions beyond the last vector are searched by words
+        alone.
         """
         started, query = perf_counter(), self._query
         found = self._candidates(vectors)
@@ -218,11 +221,11 @@ class MemorySearch:
         )
 
     def _of_named_days(self, found: _Candidates) -> _Candidates:
-        """Return the candidates of the days that the query names: of these something is known."""
+        """Return the candidates of the days that the query names, which stay whatever the floor."""
         dated = self._read.dated
         if dated is None:
             return _NONE_FOUND
-        held = dated.days.hold([entry.time for entry in found.entries], self._query.time_zone)
+        held = dated.days.contain([entry.time for entry in found.entries], self._query.time_zone)
         at = np.flatnonzero(held).tolist()
         rows, of_days = [found.rows[i] for i in at], [found.entries[i] for i in at]
         return found._replace(rows=rows, entries=of_days, semantic=found.semantic[at])
@@ -230,10 +233,11 @@ class MemorySearch:
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
     ) -> Iterator[_Ranked]:
-        """Yield memories by salience, then URI and place, as far as the reply has room.
+        """Yield memories by salience, then URI and position, until the reply is full.
 
-        Each text comes once. A long memory is whole if that fits into the tokens that are left,
-        else it is the passage that was found. `order`, `scores` and `parts` are the kernel's.
+        Each text is yielded once. A long memory is whole if it fits into the remaining tokens, else
+        it is the passage that was found. `order`, `scores` and `parts` are results of the ranking
+        kernel.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
@@ -285,9 +289,9 @@ class MemorySearch:
                 yield _Ranked(memory, found.rows[i])
 
     def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
-        """Return the memories that fit, of the same thing the newest first.
+        """Return the memories that fit; of several about the same thing the newest comes first.
 
-        A question that names days has its own order.
+        If the question names days, the order stays as it is.
         """
         memories = [ranked.memory for ranked in taken]
         if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
@@ -307,20 +311,24 @@ class MemorySearch:
         order = newest_first(scores, times, vectors)
         return [memories[i] for i in order]
 
-    def _with(
+    def _scopes_with_vectors(
         self, vectors: Sequence[F32 | None]
     ) -> Iterator[tuple[Sequence[TextScope], F32 | None]]:
-        """Yield the scopes of each question with its vector; None if there is none."""
+        """Yield (scopes, vector) of each question; the vector is None if there is none."""
         return zip_longest(self._asked, vectors[: len(self._asked)])
 
     def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
-        """Return the memories that a search finds. After changes it waits for the index."""
+        """Return the memories that a search finds.
+
+        If texts changed meanwhile, wait for the index.
+        """
         if not self._scopes:
             return _NONE_FOUND
         snapshot, depth = self._snapshot, _DEEPER * self._query.top_k
         while True:
             searched = [
-                self._fused(scopes, vector, depth) for scopes, vector in self._with(vectors)
+                self._fused(scopes, vector, depth)
+                for scopes, vector in self._scopes_with_vectors(vectors)
             ]
             lists = [found for found, _ in searched]
             found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
@@ -354,7 +362,7 @@ class MemorySearch:
             semantic = semantic / most
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
-            held = self._read.dated.days.hold(times, self._query.time_zone)
+            held = self._read.dated.days.contain(times, self._query.time_zone)
             semantic = semantic + DATE_WEIGHT * np.array(held, np.float64)
             most = None
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
@@ -369,9 +377,9 @@ class MemorySearch:
     def _fused(
         self, scopes: Sequence[TextScope], vector: F32 | None, depth: int
     ) -> tuple[_Fused, _Parts]:
-        """Return rows of texts with their fused scores, and the features of each scope.
+        """Return (rows, scores, best possible score) of a question, and the features of each scope.
 
-        By rank, also the best possible score.
+        The best possible score is None unless the fusion is by rank.
         """
         fusion = self._query.fusion
         if not scopes or not all(one.by_meaning for one in scopes):
@@ -408,7 +416,7 @@ class MemorySearch:
         past: int,
         left_out: int,
     ) -> str:
-        """Return the reasons for a search and for its end."""
+        """Return the text that explains why memories were searched, and why the results end."""
         read = self._read
         said = [read.reason] if read.reason else []
         if read.path is not None and taken:
@@ -429,7 +437,7 @@ class MemorySearch:
 
 
 def _in_rounds(found: Sequence[_Fused]) -> _Fused:
-    """Interleave the lists for several questions."""
+    """Interleave the results of several questions: first the best of each, then the second, ..."""
     lists = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
     turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
     rows = np.array([row for (row, _), _ in turns], np.int32)
@@ -448,11 +456,11 @@ def _tokens_of_short(name: str, content: str) -> int:
 
 
 def known_of(entries: Sequence[Entry]) -> I64:
-    """Return int64 [n, 3]: reinforcement, accesses and time of entries, for the kernel."""
+    """Return int64 [n, 3] for the ranking kernel: reinforcement, accesses and time of entries."""
     rows = [(e.reinforcement, e.access_count, NEVER if e.time is None else e.time) for e in entries]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
 def weights_of(salience: Salience) -> F64:
-    """Return the weights and the half-life [5]; a Salience has them in the kernel's order."""
+    """Return the four weights and the half-life [5], in the order of the ranking kernel."""
     return np.array(astuple(salience))

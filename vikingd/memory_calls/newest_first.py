@@ -17,11 +17,11 @@ NEARLY = 0.8
 
 
 def newest_first(scores: Sequence[float], times: Sequence[int | None], vectors: F32) -> list[int]:
-    """Return the places of memories in their new order.
+    """Return the indices of memories in their new order.
 
-    Each stands right before the first older one that speaks of the same thing and hardly fits
-    better. So of a fact that changed the present comes before the past, and what fits far better
-    stays in front. Nothing comes in or drops out.
+    Each memory is placed directly before the first older one that is about the same thing and
+    scores at most slightly higher. So of a fact that changed, the present state comes before the
+    past, and memories with much higher scores stay in front. The set of memories does not change.
 
     Args:
         scores: [n] of the memories, best first.

@@ -1,4 +1,4 @@
-"""The memories that a conversation says, proposed by a model or by rules, and checked."""
+"""Proposals for the memories of a conversation, made by a model or by rules, and checked."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Proposer:
         notes: dict[Degradation, None],
         deadline: Deadline,
     ) -> Extracted:
-        """Return the proposals of the model whose evidence says them, or those of the rules.
+        """Return the proposals of the model that the messages support, or those of the rules.
 
-        `notes` gets the failures of the embedder.
+        Failures of the embedder are added to `notes`.
         """
         left = deadline.left()
         has_model = self._extractor.has_model
@@ -97,7 +97,7 @@ class Proposer:
         notes: dict[Degradation, None],
         deadline: Deadline,
     ) -> tuple[Shown, ...]:
-        """Return the present memories that the model is shown: those nearest to the messages."""
+        """Return the known memories to show to the model: the nearest to the messages by vector."""
         found: list[tuple[str, StoredEntry, MemoryKind]] = []
         for kind in MemoryKind:
             uri = files.of(kind, query.time)
@@ -134,7 +134,7 @@ class Proposer:
     ) -> str:
         """Return the wording of the older memory that a proposal may replace; "": none.
 
-        The proposal names the memory, which must be near to it in words or meaning. `title` is that
+        The proposal names that memory, which must be similar in words or meaning. `title` is that
         of the file, and `known` has the files of its series.
         """
         named = (one.find(proposal.replaces) for one in known.values())
@@ -154,7 +154,7 @@ class Proposer:
     async def _vector(
         self, text: str, notes: dict[Degradation, None], deadline: Deadline
     ) -> F32 | None:
-        """Return the vector of a text; None if there is none. `notes` gets a failure."""
+        """Return the vector of a text; None if there is none. A failure is added to `notes`."""
         embedding = self._engine.embedding
         if embedding.query_embedder is None or embedding.model not in evidence.MEANS:
             return None
@@ -174,9 +174,9 @@ class Proposer:
         notes: dict[Degradation, None],
         deadline: Deadline,
     ) -> bool:
-        """Return False if the meaning of a memory is far from that of its first few messages.
+        """Return False if a memory's meaning is far from that of each of its first few messages.
 
-        `vectors` keeps the vectors of the messages.
+        `vectors` keeps the vectors of the messages for later calls.
         """
         vector = await self._vector(proposal.text, notes, deadline)
         if vector is None:

@@ -1,4 +1,4 @@
-"""The floor of a recall: memories that have nothing to do with the question stay out of it."""
+"""The floor of a recall, below which memories do not answer the question and are left out."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from vikingd.plan.retrieve_plan import TextScope
 def features_of(
     scope: TextScope, vector: F32 | None, lists: Sequence[RankedList]
 ) -> Features | None:
-    """Return the features of a part of a recall from the lists of its own search.
+    """Return the confidence features of one scope of a recall, from the result lists of its search.
 
     Args:
-        scope: of the part.
-        vector: of the question; None if words alone were searched.
-        lists: one by words or by both, or one by meaning and one by words.
+        scope: the scope.
+        vector: the vector of the question; None if words alone were searched.
+        lists: one list by words or by both, or one by meaning and one by words.
     """
     if len(lists) == 2:
         fusion = scope.query.fusion
@@ -42,13 +42,13 @@ def features_of(
 def kept_by_floor(
     questions: Iterable[Sequence[Features | None]], model: str, floor: float | None, memories: int
 ) -> tuple[Confidence, bool]:
-    """Return the confidence of a recall, and whether its memories stay.
+    """Return the confidence of a recall, and True if its memories are not below the floor.
 
     Args:
         questions: the features of the scopes of each question; the best answered one decides.
         model: the name of the embedder.
-        floor: the least in_scope; None: all but NOTHING.
-        memories: the number that was found.
+        floor: the smallest allowed `in_scope`; None: all confidences but NOTHING.
+        memories: the number of memories that were found.
     """
     best = best_confidence([confidence_of(parts, model) for parts in questions]) or NO_CONFIDENCE
     confidence = shown_by(best, memories) or NO_CONFIDENCE

@@ -34,9 +34,9 @@ class Recaller:
     async def answer(
         self, query: RecallQuery, vector: F32 | None, run: Runner
     ) -> tuple[RecallResult, Stage]:
-        """Return the answer, and the stage that embedded the query.
+        """Return the answer, and the timing of the stage that embedded the query.
 
-        The first path with an answer gives it: a known file, the journal, a search.
+        The first path that has an answer gives it: a known file, the journal, a search.
         """
         engine = self._engine
         await wait_for_revision(engine, query.min_revision, run)

@@ -1,4 +1,4 @@
-"""Remember: one memory is compared with the entries of its file, then written."""
+"""Remember: compares one memory with the entries of its file, then writes it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ class Rememberer:
     ) -> _T:
         """Write a memory and return the reply.
 
-        If `reply` returns None, the file changed since the comparison, and it tries again. `parse`
-        makes a reply of the bytes kept for a repeated call. `names_file` is true for a request that
-        names the file, not a type of memory.
+        Args:
+            reply: makes the reply; it returns None if the file changed since the comparison, and
+                then the write is tried again.
+            parse: makes the reply of the bytes that were kept for a repeated call.
+            names_file: the request names the file, and not a type of memory.
 
         Raises:
             InvalidField: the file cannot hold the memory.
@@ -62,11 +64,14 @@ class Rememberer:
     async def written(
         self, rewrites: Sequence[tuple[str, Rewrite]], once: Once | None
     ) -> Committed:
-        """Write files of memories, all or none."""
+        """Write files of memories in one transaction: all or none."""
         return await self._writes.result(self._engine.writable_store.rewrite(rewrites, once))
 
     async def prepare(self, remembered: Remembering, deadline: Deadline) -> Mapping[Key, Known]:
-        """Compare a memory with its files, which are returned by their keys."""
+        """Compare a memory with the files of its series.
+
+        Return these with their entries, by key.
+        """
         series, known = await self.series(remembered.uri, deadline)
         await self._threads.prepare(deadline, remembered.prepare, series, known)
         return known
@@ -79,8 +84,8 @@ class Rememberer:
             deadline: the deadline of the call.
 
         Returns:
-            The series, and its files as prepared for comparisons, by their keys. Only files that
-            changed since the last call are read.
+            The series, and the entries of its files by key. Only files that changed since the last
+            call are read.
         """
         threads, store = self._threads, self._engine.store
         kept = self._known.all()
@@ -91,7 +96,7 @@ class Rememberer:
 
 
 def _known(series: Series, kept: Mapping[Key, Known]) -> dict[Key, Known]:
-    """Return the files of a series, by their keys; those that are not kept are compared first."""
+    """Return the entries of each file of a series, by key; files that `kept` lacks are read."""
     found: dict[Key, Known] = {}
     for uri, key in series.files:
         if (known := kept.get(key)) is not None:

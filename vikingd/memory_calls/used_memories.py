@@ -1,4 +1,4 @@
-"""Accesses of memories: those of used memories, not of returned ones."""
+"""Counts of the accesses of memories that were used; a memory that is only returned counts none."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ _READER = Degradation(
 
 
 def count_used(engine: Engine, ids: Sequence[int]) -> Degraded:
-    """Count one access of each memory. A reader cannot count, and the note says so."""
+    """Count one access of each memory.
+
+    In a reader, count nothing and return a note that says so.
+    """
     if not ids or engine.count_accesses(ids):
         return ()
     return (_READER,)
 
 
 def named(engine: Engine, ids: Sequence[int], caller: Caller) -> list[int]:
-    """Return the ids of memories that exist and that the caller may read; it reads the store."""
+    """Read the store.
+
+    Return those of the ids whose memories exist and are readable by the caller.
+    """
     if not ids:
         return []
     return [
@@ -36,7 +42,7 @@ def named(engine: Engine, ids: Sequence[int], caller: Caller) -> list[int]:
 
 
 def placed(engine: Engine, built: BuiltContext) -> list[int]:
-    """Return the ids of the memories whose text is in a context; this reads the store."""
+    """Read the store; return the ids of the memories whose text is in a built context."""
     shown: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for uri, start, end in built.shown:
         if context_type(uri) is ContextType.MEMORY:

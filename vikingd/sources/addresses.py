@@ -29,15 +29,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address of a source.
+    """The address of a source.
 
     Attributes:
-        text: the address without a password and without a folder, as it is shown and kept.
-        url: the URL for git or HTTP, without credentials; of an archive on this machine its
+        text: the address without a password and without a folder, as it is shown and stored.
+        url: the URL for git or HTTP, without credentials; for an archive on this machine, its
             absolute path.
         folder: the folder of a repository to import, without slashes around it; "": all of it.
         credentials: USER:PASSWORD of a repository by http; "" for none. They are never shown nor
-            kept.
+            stored.
     """
 
     kind: Kind
@@ -86,7 +86,7 @@ def address_of(given: str) -> Address | None:
 
 
 def check_below(below: str) -> None:
-    """Raise InvalidField for a prefix of a site that cannot be used or kept."""
+    """Raise InvalidField for a prefix of a site that cannot be used or has a password."""
     _refuse_user(_split(below, "below"), "below")
 
 
@@ -111,7 +111,7 @@ def _page(parts: SplitResult) -> Address:
 
 
 def _repository(parts: SplitResult) -> Address:
-    """Return the address of a repository; the fragment is a folder, as it is written."""
+    """Return the address of a repository; the part after "#" is a folder."""
     if parts.query:
         raise _refused("has a query (?), which repositories have not")
     if parts.scheme == "file":

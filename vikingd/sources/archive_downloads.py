@@ -1,4 +1,4 @@
-"""Archives by an address of the web, fetched into a file under the rules for hosts of pages."""
+"""Archives on the web, downloaded into a file under the same host rules as pages."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LOOK = 0.1  # seconds between two looks at the request to end
 
 @dataclass(slots=True)
 class Download:
-    """The end of a download.
+    """The result of a download.
 
     Attributes:
-        is_unchanged: True if the host says that nothing changed; then nothing came.
-        etag, modified: the host's words, for the next download; "" for none.
+        is_unchanged: True if the host says that nothing changed; then nothing was received.
+        etag, modified: the host's ETag and Last-Modified, for the next download; "" for none.
         is_public: True if the host of the address was public.
     """
 
@@ -74,7 +74,7 @@ def download(
 
 
 async def _until(work: Coroutine[Any, Any, Download], cancelled: threading.Event) -> Download:
-    """Await the work, or end it when `cancelled` is set."""
+    """Await a coroutine; cancel it when `cancelled` is set."""
     task = asyncio.create_task(work)
     while not task.done():
         await asyncio.wait({task}, timeout=_LOOK)

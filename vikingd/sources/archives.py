@@ -1,6 +1,6 @@
-"""Archives, unpacked into folders: names are checked, and bombs end before they fill the disk.
+"""Archives, unpacked into folders: names are checked, and the unpacked size is limited.
 
-Regular files alone are unpacked. An archive within an archive stays closed.
+Only regular files are unpacked. An archive within an archive stays packed.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _DAMAGED = (
 
 
 class _Refused(Exception):
-    """A member that is not taken, and why."""
+    """A member that is not unpacked; the message is the reason."""
 
 
 class _Bomb(Exception):
-    """An archive that unpacks to too much."""
+    """An archive whose unpacked size exceeds the limits."""
 
 
 def is_archive(name: str) -> bool:
@@ -78,7 +78,7 @@ def suffix_of(name: str) -> str:
 
 
 def kept(address: str, folder: Path, state: Mapping[str, Any]) -> Fetched:
-    """Return the files of an archive that has not changed since it was unpacked."""
+    """Return the files of an unchanged archive, which are unpacked already."""
     files: Mapping[str, str] = state["files"]
     origins = {path: Origin(f"{address}#{path}") for path in files}
     return Fetched(folder, origins, [], [], dict(state), is_unchanged=True)
@@ -135,9 +135,9 @@ def unpack(
 
 
 def moves_of(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the files that have another path and the same hash, each with both paths.
+    """Return (old path, new path) of each file whose path changed and whose hash did not.
 
-    Of several files with the same hash, those that are alone in their kind are paired by name.
+    If several files have the same hash, those with the same name are paired first.
     """
     gone: dict[str, list[str]] = {}
     for path, digest in before.items():
@@ -156,7 +156,7 @@ def moves_of(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[st
 
 @dataclass
 class _Unpacking:
-    """The files that were unpacked so far, and what is left of the limits."""
+    """The files that were unpacked so far, and the rest of the limits."""
 
     folder: Path
     address: str
@@ -186,7 +186,7 @@ class _Unpacking:
 
     @contextmanager
     def member(self, name: str) -> Iterator[None]:
-        """Count a member; tell of one that is refused."""
+        """Count a member; one that is refused is reported."""
         if self.cancelled.is_set():
             raise InterruptedError
         self._members += 1
@@ -228,7 +228,11 @@ class _Unpacking:
         self.hashes[path] = digest.hexdigest()
 
     def _take_place(self, path: str) -> None:
-        """Refuse a path that another member has on a system that ignores case, or lies in."""
+        """Record the path of a member.
+
+        Raises:
+            _Refused: another member has the path, or is above it, where case is ignored.
+        """
         steps = path.split("/")
         for end in range(1, len(steps) + 1):
             here = "/".join(steps[:end])
@@ -243,10 +247,10 @@ class _Unpacking:
 
 
 def _path_of(name: str) -> str:
-    """Return the path of a member below the folder.
+    """Return the path of a member relative to the folder.
 
     Raises:
-        _Refused: it leads elsewhere, or no file system has it.
+        _Refused: it is outside of the folder, or no file system allows it.
     """
     if name.startswith(("/", "\\")) or _DRIVE.match(name):
         raise _Refused("has an absolute name")
@@ -268,14 +272,14 @@ class _Stream(Protocol):
 
 
 class _Counted:
-    """A stream that counts what is read, and ends at the limits."""
+    """A stream that counts the bytes that are read; the count may raise at a limit."""
 
     def __init__(self, stream: _Stream, count: Callable[[int], None]) -> None:
         self._stream = stream
         self._count = count
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read at most a block."""
+        """Read at most one block."""
         data = self._stream.read(_BLOCK if size < 0 else min(size, _BLOCK))
         self._count(len(data))
         return data
@@ -298,10 +302,10 @@ def _unpack_zip(file: BinaryIO, _: str, made: _Unpacking) -> None:
 
 
 def _check_directory(file: BinaryIO, size: int) -> None:
-    """Refuse a zip whose directory is too large to be read, before zipfile reads it.
+    """Check the size of a zip's directory before zipfile reads it.
 
     Raises:
-        _Bomb: it is.
+        _Bomb: it is too large.
     """
     start = max(0, size - _END_SIZE - _MAX_COMMENT)
     file.seek(start)
@@ -324,7 +328,7 @@ def _check_directory(file: BinaryIO, size: int) -> None:
 
 
 class _TarInfo(tarfile.TarInfo):
-    """A header of tar, whose extension is not too large to be read."""
+    """A header of tar that refuses to read a huge extension header."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _TarInfo:
@@ -360,7 +364,7 @@ def _unpack_tar(file: BinaryIO, suffix: str, made: _Unpacking) -> None:
 
 
 def _unpacked(file: BinaryIO, suffix: str) -> _Stream:
-    """Return the stream of the tar within a compressed file."""
+    """Return the decompressed stream of a compressed tar file."""
     if suffix in (".tar.gz", ".tgz"):
         return gzip.GzipFile(fileobj=file)
     if suffix in (".tar.bz2", ".tbz2"):

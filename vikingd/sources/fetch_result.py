@@ -1,4 +1,4 @@
-"""The result of a fetch: a folder of files, and where each of them came from."""
+"""The result of a fetch: a folder of files, and the origin of each file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 class SourceFailed(Exception):
-    """A source that cannot be fetched; the message says why, and what to do."""
+    """A source cannot be fetched; the message has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """A page, file or member that did not come in, and the reason."""
+    """A page, file or member that was not fetched, and the reason."""
 
     address: str
     reason: str
@@ -22,11 +22,11 @@ class NotTaken:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place from which a file came.
+    """The origin of a file.
 
     Attributes:
         address: the canonical address of the page, or the address of the file in the repository.
-        time: when the source says that it changed, such as Last-Modified; None: unknown.
+        time: the time of its last change by the source, such as Last-Modified; None: unknown.
         title: the title that the source states; "" for none.
     """
 

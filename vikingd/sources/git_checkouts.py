@@ -44,7 +44,7 @@ class _Entry:
 
 
 def check_ref(ref: str) -> None:
-    """Raise InvalidField for what cannot be a branch, a tag or a commit."""
+    """Raise InvalidField for a text that cannot name a branch, a tag or a commit."""
     if ref and not _REF.fullmatch(ref):
         raise InvalidField("ref", f"is {ref!r}, which is no name of a branch, a tag or a commit")
 
@@ -115,7 +115,7 @@ def fetch_repository(
 
 
 def _prepare(git: Git, folder: Path) -> None:
-    """Make the checkout, or mend what an ended git left of it."""
+    """Create the checkout, or remove the locks and partial files that a killed git left in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     inner = folder / ".git"
     if inner.is_dir():
@@ -140,10 +140,10 @@ def _fetch(git: Git, address: Address, ref: str, told: Callable[[int], None]) ->
 
 
 def _entries(git: Git, commit: str, address: Address) -> Iterator[_Entry]:
-    """Yield what a commit has.
+    """Yield the files, links and submodules of a commit.
 
     Raises:
-        SourceFailed: it is too large.
+        SourceFailed: the commit is too large.
     """
     listing = git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_MAX_LISTING)
     count = total = 0
@@ -161,7 +161,7 @@ def _entries(git: Git, commit: str, address: Address) -> Iterator[_Entry]:
 
 
 def _check_out(git: Git, commit: str) -> None:
-    """Make the files those of the commit, and remove all others."""
+    """Write the files of the commit, and remove all others."""
     try:
         git.run("reset", "--hard", "--quiet", commit)
     except GitFailed:  # an index or a file that was cut off

@@ -1,4 +1,4 @@
-"""Calls of the program git: bounded, without prompts, hooks and redirects."""
+"""Calls of the program git, with limits and without prompts, hooks and redirects."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Git:
             return out.read()
 
     def _wait(self, child: subprocess.Popen[bytes], out: IO[bytes], most: int) -> None:
-        """Wait for the end of git, within all limits."""
+        """Wait for the end of git; end it when it exceeds a limit."""
         began = looked = time.monotonic()
         while True:
             with suppress(subprocess.TimeoutExpired):
@@ -177,7 +177,7 @@ class Git:
             raise SourceFailed(f"{self._address.text} has more names than the limits allow")
 
     def _packs(self) -> int:
-        """Return the bytes of all packs, those that are coming included."""
+        """Return the size of all packs in bytes, including those that are being received."""
         total = 0
         for one in (self.directory / ".git" / "objects" / "pack").glob("*"):
             with suppress(FileNotFoundError):
@@ -211,7 +211,7 @@ class Git:
         return made
 
     def _failure(self, command: str, words: str) -> GitFailed:
-        """Return the error for a call that failed, with a way out for the frequent ones."""
+        """Return the error for a failed call, with a remedy for frequent failures."""
         said = _SECRET.sub(r"\1", words)
         lines = [line.strip() for line in re.split(r"[\r\n]+", said) if line.strip()]
         telling = [line for line in lines if line.startswith(("fatal:", "error:"))]
@@ -222,7 +222,7 @@ class Git:
 
 
 def _read(stderr: IO[bytes], words: bytearray, told: Callable[[int], None] | None) -> None:
-    """Keep the last words of git, and tell of its progress."""
+    """Store the last lines of git's messages, and report its progress."""
     before = 0
     with suppress(ValueError):  # it was closed
         while piece := os.read(stderr.fileno(), 4096):
@@ -237,7 +237,7 @@ def _read(stderr: IO[bytes], words: bytearray, told: Callable[[int], None] | Non
 
 @contextmanager
 def _guarded(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let a shell end the group of git if this process is killed within the block."""
+    """Start a shell that ends git and its programs if this process is killed within the block."""
     command = ["/bin/sh", "-c", 'read _; kill -- "-$0"', str(child.pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
         try:

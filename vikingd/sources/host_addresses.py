@@ -17,14 +17,14 @@ _MAX_ADDRESSES = 4  # of a host that are tried
 
 
 class Inward(Exception):
-    """A host that is not public, and that the user did not name."""
+    """A host is not public, and the user did not name it."""
 
 
 class HostAddresses:
     """The addresses of hosts, each resolved once.
 
-    The host that the user names may be private or this machine, if it is at its first resolution. A
-    name that was public once stays public: it cannot turn inward between two fetches.
+    Only the host that the user names may be private or this machine. If it was public at a former
+    fetch, it must stay public, because its name may have been taken over.
 
     Args:
         named: the host of the user's address.
@@ -62,7 +62,7 @@ class HostAddresses:
         return addresses[:_MAX_ADDRESSES]
 
     def _refuse(self, host: str, addresses: list[str]) -> None:
-        """Raise Inward, unless the user names this host."""
+        """Raise Inward for a host with private addresses, unless the user names it."""
         inward = next(one for one in addresses if not is_public(one))
         at = host if host == inward else f"{host} ({inward})"
         if host != self._named:
@@ -77,12 +77,12 @@ class HostAddresses:
 
 
 def is_public(address: str) -> bool:
-    """Return True for an IP address that everybody can reach, also if it is inside of another."""
+    """Return True for a public IP address; addresses embedded in it must be public, too."""
     return all(one.is_global and not one.is_multicast for one in _all_of(ip_address(address)))
 
 
 def _all_of(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
-    """Return an address, or those of IPv4 that it carries."""
+    """Return an address, or the IPv4 addresses that are embedded in it."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped:

@@ -1,4 +1,4 @@
-"""The hosts of a fetch: the robots.txt of each, and the pace that it allows."""
+"""The rules for requests to hosts: the robots.txt of each, and the pace that it allows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _WAIT = 2.0  # seconds after the first 429 that names no time, and twice as much
 
 
 class HostRules:
-    """The hosts that are asked, each at its pace and within its rules.
+    """The hosts that are asked, each with its robots.txt and its pace.
 
     Args:
-        requests: asks them.
+        requests: sends the requests.
         interval: seconds between two requests to a host.
     """
 
@@ -37,10 +37,10 @@ class HostRules:
         self._robots: dict[tuple[str, str, int], asyncio.Task[Robots]] = {}
 
     async def robots(self, address: str) -> Robots:
-        """Return the rules of the host of an address, which are read once.
+        """Return the robots.txt of the host of an address; it is read once.
 
         Raises:
-            Unanswered: its robots.txt cannot be had, or asks for longer delays than a fetch waits.
+            Unanswered: it cannot be read, or asks for longer delays than a fetch waits.
         """
         origin = origin_of(address)
         if origin not in self._robots:
@@ -48,7 +48,7 @@ class HostRules:
         return await asyncio.shield(self._robots[origin])
 
     async def ask(self, address: str, headers: Mapping[str, str] | None = None) -> Answer:
-        """Ask for a page when its host's turn has come; wait if the host asks for it.
+        """Request a page as soon as the pace of its host allows, and wait if the host asks for it.
 
         Raises:
             Unanswered: there is no usable answer, or the host is busy.

@@ -1,4 +1,4 @@
-"""Addresses of web pages: one spelling for each page, and the bounds of a site."""
+"""Addresses of web pages: one canonical form for each page, and the limits of a site."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _TRACKING = re.compile(
 
 
 def canonical(address: str, base: str = "") -> str | None:
-    """Return the one spelling of the address of a page; None if it is no address of one.
+    """Return the canonical form of a page's address; None if it is no such address.
 
-    User, password, fragment, the usual port and parameters of tracking are left out. Escapes and
-    steps such as `..` are resolved as browsers do.
+    User, password, fragment, the default port and tracking parameters are left out. Escapes and
+    segments such as `..` are resolved as browsers do.
 
     Args:
         address: an address, which may be relative to `base`.
@@ -92,13 +92,13 @@ def path_of(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The part of a host that belongs to a site: a path, and all that is below it.
+    """The part of a host that belongs to a site: a path, and all paths below it.
 
-    http and https with their usual ports are the same site.
+    http and https with their default ports are the same site.
 
     Attributes:
         host: the name of the host.
-        port: the port; 0 for a usual one.
+        port: the port; 0 for a default one.
         path: the path without a slash at its end; "" for the whole host.
     """
 
@@ -108,7 +108,7 @@ class Bounds:
 
     @classmethod
     def of(cls, address: str) -> Bounds:
-        """Return the bounds that begin at a canonical address."""
+        """Return the bounds of the site at and below a canonical address."""
         scheme, host, port = origin_of(address)
         return cls(host, 0 if port == PORTS[scheme] else port, path_of(address).rstrip("/"))
 
@@ -146,7 +146,7 @@ def bounds_below(address: str, below: str) -> Bounds:
 
 
 def _spelled(text: str, safe: str) -> str:
-    """Return a part of an address with the escapes that it needs, and no others."""
+    """Return a part of an address with only the escapes that it needs, in upper case."""
 
     def one(escape: re.Match[str]) -> str:
         char = chr(int(escape[1], 16))
@@ -156,7 +156,7 @@ def _spelled(text: str, safe: str) -> str:
 
 
 def _resolved(path: str) -> str:
-    """Return a path without the steps `.` and `..`."""
+    """Return a path without the segments `.` and `..`."""
     kept: list[str] = []
     steps = path.split("/")[1:]
     for step in steps:

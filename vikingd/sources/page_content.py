@@ -53,7 +53,7 @@ _TIMES = frozenset({"article:modified_time", "article:published_time", "date", "
 
 
 class Unfit(Exception):
-    """A content that is not taken; the message is a reason, to be put after the address."""
+    """A content that is not stored; the message is a reason, to be put after the address."""
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ def _page(text: str, address: str, robots: str) -> PageContent:
 def _rendered(main: Any, title: str, metas: dict[str, str], styles: list[str], head: Any) -> bytes:
     """Return a small page with the main part of a large one.
 
-    The styles stay, since the reader of the file looks in them for text that is hidden.
+    The style sheets are kept, because the reader of the file finds hidden text by them.
     """
     elsewhere = head is not None and any(
         "stylesheet" in (link.get("rel") or "").lower() for link in head.iter("link")
@@ -206,9 +206,9 @@ def _links(body: Any, base: str) -> list[str]:
 def _main_part(tree: Any, body: Any, size: int) -> Any:
     """Return the element with the main content.
 
-    A page that marks it with its only `main` is believed; an article in it that holds most of its
-    text leaves out what stands around. In other pages it is the smallest element with nearly all
-    the text that the extractor takes for content, which keeps code, tables and headings whole.
+    If a page has a single `main` element, that is it. An article in it that has most of its text is
+    preferred. In other pages it is the smallest element with nearly all of the text that the
+    extractor takes for content, which keeps code, tables and headings whole.
     """
     marked = [
         one

@@ -1,4 +1,4 @@
-"""The files of the pages of a site: their names, and what is known of each from fetch to fetch."""
+"""The files of the pages of a site: their names, and the state of each between fetches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEPT = {
 
 @dataclass(slots=True)
 class Page:
-    """A page that was taken.
+    """A page that was fetched.
 
     Attributes:
         path: its file, relative to the directory of the files, with slashes.
@@ -63,7 +63,7 @@ class Page:
 
     @classmethod
     def of(cls, value: Any) -> Page | None:
-        """Return a page of a former state; None if the value is none."""
+        """Return a page from its JSON value; None if the value is not one."""
         names = {one.name: type(one.default) for one in fields(cls)}
         if not isinstance(value, dict) or value.keys() != names.keys():
             return None
@@ -104,7 +104,7 @@ class PageFiles:
         }
 
     def has(self, page: Page) -> bool:
-        """Return True if the file of a page is there, as it was written."""
+        """Return True if the file of a page exists and is unchanged."""
         try:
             data = read_regular(self.root / page.path, _MAX_FILE, follow=False)
         except OSError:
@@ -112,7 +112,7 @@ class PageFiles:
         return hash_of(data) == page.hash
 
     def path_for(self, address: str, kind: str) -> str:
-        """Return the path of the file of a page: the former one, or a new one."""
+        """Return the path for the file of a page: its former one, or a new one."""
         former = self._former.get(address)
         if former and _suffix(former.path).lower() in _KEPT[kind]:
             return former.path
@@ -129,7 +129,7 @@ class PageFiles:
         return path
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file in the place of the former one, at once.
+        """Replace the file of a page in one step.
 
         Raises:
             OSError: it cannot be written.
@@ -148,7 +148,7 @@ class PageFiles:
                 os.rmdir(place)
 
     def _is_free(self, path: str) -> bool:
-        """Return True for a path that no file has, as a file or as a directory, in any case."""
+        """Return True if no file or directory has this path, ignoring case."""
         folded = _folded(path)
         is_file_above = any(one in self._taken for one in _directories(folded))
         return folded not in self._taken and folded not in self._directories and not is_file_above
@@ -160,7 +160,7 @@ def hash_of(data: bytes) -> str:
 
 
 def _path(address: str, kind: str, above: str | None, mark: str) -> str:
-    """Return the path that an address stands for; `above` is None for a single page."""
+    """Return the path of the file for an address; `above` is None for a single page."""
     parts = urlsplit(address)
     steps = parts.path.split("/")[1:]
     if above is None:
@@ -186,7 +186,7 @@ def _path(address: str, kind: str, above: str | None, mark: str) -> str:
 
 
 def _name(step: str) -> str:
-    """Return a step of a path as the name of a file or directory that an import takes."""
+    """Return a segment of an address as the name of a file or directory that an import reads."""
     name = unicodedata.normalize("NFC", hidden.removed(_UNFIT.sub("-", step))).strip()
     name = name.encode("utf-8", "replace").decode()
     if name.startswith(".") or name in SKIPPED_DIRECTORIES:
@@ -195,7 +195,7 @@ def _name(step: str) -> str:
 
 
 def _cut(name: str) -> str:
-    """Return a name of at most 100 bytes; a long one gets a hash in the place of its end."""
+    """Return a name of at most 100 bytes; the end of a longer one is replaced by a hash."""
     if len(name.encode()) <= _MAX_NAME:
         return name
     end = f"~{hash_of(name.encode())[:8]}{_suffix(name)}"
@@ -208,7 +208,7 @@ def _suffix(name: str) -> str:
 
 
 def _folded(path: str) -> str:
-    """Return the path as file systems compare it that know no case."""
+    """Return the path as file systems without case compare it."""
     return unicodedata.normalize("NFC", path.casefold())
 
 

@@ -1,4 +1,4 @@
-"""The reading of pages in a child process, so that a hostile page costs a page and no more."""
+"""Reads pages in a child process, so that a hostile page can only spoil its own result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PageReader:
         """Read the content of an answer; see `read_content`.
 
         Raises:
-            Unfit: it is not taken, or takes too much time or memory.
+            Unfit: it is refused, or takes too much time or memory.
         """
         values = {"stated_type": stated_type, "address": address, "robots": robots}
         async with self._turn:

@@ -1,4 +1,4 @@
-"""The pace of requests: a few at a time, and a pause between two for each host."""
+"""The pace of requests: a few at a time, and for each host a pause between two."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class HostPace:
     """The pace of the requests to one host.
 
     Args:
-        interval: seconds between the beginnings of two requests.
+        interval: seconds between the starts of two requests.
     """
 
     def __init__(self, interval: float) -> None:
@@ -24,17 +24,17 @@ class HostPace:
         self._next = 0.0
 
     def slow_down(self, delay: float) -> None:
-        """Begin a request only `delay` seconds after the one before, and after its end."""
+        """Start each request `delay` seconds after the last one started, and after its end."""
         self._interval = max(self._interval, delay)
         self._places = asyncio.Semaphore(1)
 
     def pause(self, seconds: float) -> None:
-        """Begin no request within the next seconds."""
+        """Start no request within the next seconds."""
         self._next = max(self._next, time.monotonic() + seconds)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until a request may begin, and hold its place for the block."""
+        """Wait until a request may start; it counts as running until the end of the block."""
         async with self._places:
             while (wait := self._next - time.monotonic()) > 0:
                 await asyncio.sleep(wait)

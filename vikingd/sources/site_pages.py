@@ -1,4 +1,4 @@
-"""The pages of a site after a fetch: one for each content, and what changed since the last one."""
+"""The pages of a site after a fetch: without duplicates, and with the moves since the last one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Remarks:
     more: int = 0
 
     def add(self, address: str, reason: str) -> None:
-        """Tell that an address did not come in."""
+        """Record that an address was not fetched, and the reason."""
         if len(self.told) < _MOST:
             self.told.append(NotTaken(address, reason))
         else:
@@ -28,14 +28,14 @@ class Remarks:
 
 @dataclass(slots=True)
 class SitePages:
-    """The pages of a site in the course of a fetch.
+    """The pages of a site during a fetch.
 
     Attributes:
         start: the canonical address of the first page.
         former: the pages of the former fetch that still belong to the site, by address.
-        taken: the pages that were taken now, or have not changed.
-        gone: addresses that answer that nothing is there.
-        others: by the address of a page that is another page, the address of that page.
+        taken: the pages that were fetched now, or have not changed.
+        gone: addresses whose host answers that the page no longer exists.
+        others: by the address of a page that is a duplicate, the address of the other page.
     """
 
     start: str
@@ -45,7 +45,7 @@ class SitePages:
     others: dict[str, str] = field(default_factory=dict)
 
     def settle(self, files: PageFiles, remarks: Remarks) -> None:
-        """Keep former pages that did not answer, and one page of those that are the same."""
+        """Keep former pages that did not answer, and drop duplicates of pages."""
         for address, page in self.former.items():
             is_settled = address in self.taken or address in self.gone
             is_another = address in self.others and self.real(address) in self.taken
@@ -56,7 +56,7 @@ class SitePages:
         self._drop_copies(remarks)
 
     def real(self, address: str) -> str:
-        """Return the address that a page is known by in the end; "" for a circle."""
+        """Follow `others` from an address, and return the last address; "" for a circle."""
         passed = set()
         while address in self.others:
             if address in passed:
@@ -66,7 +66,7 @@ class SitePages:
         return address
 
     def moves(self) -> list[tuple[str, str]]:
-        """Return the former and the new path of each file whose page has another address now."""
+        """Return (old path, new path) of each file whose page has another address now."""
         now = {page.path for page in self.taken.values()}
         new = {a: page for a, page in self.taken.items() if a not in self.former}
         by_hash = {page.hash: a for a, page in sorted(new.items(), reverse=True)}
@@ -87,9 +87,9 @@ class SitePages:
                 remarks.add(address, "redirects in a circle")
 
     def _believe_stated(self, remarks: Remarks) -> None:
-        """Drop the pages that state the address of another one, which was taken, too.
+        """Drop each page that states another fetched page's address as its canonical one.
 
-        That of the first page is not believed, since there are sites that state it in all pages.
+        The address of the first page does not count, because some sites state it in all pages.
         """
         for address, page in list(self.taken.items()):
             stated = self.real(page.stated) if page.stated else address
@@ -100,7 +100,7 @@ class SitePages:
                 remarks.add(address, f"states that its address is {stated}")
 
     def _drop_copies(self, remarks: Remarks) -> None:
-        """Drop the pages with the content of another one, whose address is shorter."""
+        """Drop each page that has the content of another one with a shorter address."""
         same: dict[str, list[str]] = defaultdict(list)
         for address, page in self.taken.items():
             same[page.hash].append(address)

@@ -1,4 +1,4 @@
-"""The state of a fetch of a site: what the next fetch needs to take only what changed."""
+"""The state of a fetch of a site, by which the next fetch reads only changed pages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class SiteState:
 
     Attributes:
         pages: the pages with a file, by canonical address.
-        waiting: the pages that are known and were not fetched, with their numbers of links from
-            the first page.
+        waiting: the known pages that were not fetched, each with its number of links from the
+            first page.
         is_public: True if the host was public.
     """
 
@@ -30,7 +30,7 @@ class SiteState:
 
     @classmethod
     def of(cls, value: dict[str, Any] | None) -> SiteState:
-        """Return a state from JSON; an empty one for None and for that of another version."""
+        """Return a state from JSON; an empty state for None and for another version's JSON."""
         if not value or value.get("version") != _VERSION:
             return cls()
         pages = {address: Page.of(one) for address, one in value["pages"].items()}

@@ -23,7 +23,7 @@ _FOLDER = "folder"  # the key of the name of the folder of files in the state
 
 
 def check_options(address: Address, options: SourceOptions) -> None:
-    """Raise InvalidField for an option that means nothing for an address."""
+    """Raise InvalidField for an option that an address of this kind does not take."""
     if options.ref and address.kind is not Kind.REPOSITORY:
         raise InvalidField("ref", "is for repositories: git+https:// and the like")
     check_ref(options.ref)
@@ -79,7 +79,7 @@ def fetch(
 
 
 def settle(record: Record) -> None:
-    """Remove the folders of files that the stored state of a source does not name."""
+    """Remove the file folders of a source, except the one that its stored state names."""
     discard_unused(record.folder, _last(record))
 
 
@@ -130,7 +130,7 @@ def _fetch_archive(
     told: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
-    """Download an archive and unpack it, unless its host says that it has not changed."""
+    """Download an archive and unpack it; do nothing if its host says that it has not changed."""
     check_packages()
     from vikingd.sources.archive_downloads import download
 

@@ -126,7 +126,7 @@ def records() -> Iterator[Record | SourceFailed]:
 
 
 def store(record: Record) -> None:
-    """Write a record in the place of the former one, at once.
+    """Replace the record of a source in one step.
 
     Raises:
         OSError: it cannot be written; the former one stays.
@@ -136,18 +136,18 @@ def store(record: Record) -> None:
 
 
 def remove(record: Record) -> None:
-    """Remove the record of a source that is held; its folder goes at the end of that."""
+    """Remove the record of a locked source; the end of `locked` then removes its folder."""
     _path(record.id).unlink(missing_ok=True)
 
 
 @contextmanager
 def locked(record: Record) -> Iterator[None]:
-    """Hold a source for the block, so that nobody else fetches it.
+    """Lock a source for the block, so that no other process fetches it.
 
     At the end the folder of a source without a record is removed.
 
     Raises:
-        SourceFailed: another process holds it.
+        SourceFailed: another process has the lock.
         OSError: the folder of the source cannot be made.
     """
     folder = record.folder
@@ -193,7 +193,7 @@ def _read(path: Path) -> Record:
 
 
 def discard_unused(folder: Path, used: Path | None) -> None:
-    """Remove the former and the unfinished folders of files of a source, but for one."""
+    """Remove all former and unfinished file folders of a source but one."""
     with suppress(OSError):
         for one in folder.glob("files-*"):
             if one != used:

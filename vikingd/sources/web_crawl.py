@@ -37,7 +37,7 @@ _CLOSING = 0.5  # seconds for the close of connections
 
 
 class _Gone(Exception):
-    """A page that is not there any more."""
+    """A page that no longer exists (404 or 410)."""
 
 
 def crawl(
@@ -211,7 +211,7 @@ class _Crawl:
             self._remarks.add(self._start, f"has more than {MAX_SITEMAPS} sitemaps")
 
     async def _visit(self, address: str, depth: int) -> None:
-        """Take a page, or tell why not."""
+        """Fetch a page, or record the reason why it is not fetched."""
         passed = [address]
         try:
             await self._take(passed, depth)
@@ -227,14 +227,14 @@ class _Crawl:
         self.told(1)
 
     async def _take(self, passed: list[str], depth: int) -> None:
-        """Take the page at the end of the redirects from an address.
+        """Fetch the page at the end of the redirects from an address.
 
         Args:
             passed: the address; those of the redirects are appended.
             depth: the number of links to it.
 
         Raises:
-            _Gone, Unfit, Unanswered: it is not taken.
+            _Gone, Unfit, Unanswered: the page is not fetched.
         """
         while True:
             at = passed[-1]
@@ -262,7 +262,7 @@ class _Crawl:
             self._pages.others[one] = passed[passed.index(one) + 1]
 
     async def _answer(self, at: str) -> Answer:
-        """Ask for a page, if its host allows it.
+        """Request a page, if its host's robots.txt allows it.
 
         Returns:
             The answer: a page, a redirect, or that the former page has not changed.
@@ -293,7 +293,7 @@ class _Crawl:
         """Return the target of a redirect.
 
         Raises:
-            Unanswered: it is not followed.
+            Unanswered: the target is not allowed.
         """
         if not target:
             raise Unanswered("redirects to no page")
@@ -314,7 +314,7 @@ class _Crawl:
             self._deeper.add(address)
 
     def _keep(self, at: str, content: PageContent, answer: Answer, depth: int) -> None:
-        """Write the file of a page, unless it has the content already."""
+        """Write the file of a page, unless the file has this content already."""
         path = self._files.path_for(at, content.kind)
         digest = hash_of(content.data)
         former = self._pages.former.get(at)
@@ -359,7 +359,7 @@ class _Crawl:
         )
 
     def _tell_left(self, left: int, *, is_whole: bool, is_full: bool) -> None:
-        """Tell of the links that were not followed."""
+        """Record how many links were not followed, and why."""
         remarks, options = self._remarks, self._options
         count = f"{left + self._not_kept:,} links are left"
         if not is_whole:

@@ -1,4 +1,4 @@
-"""Requests to hosts that may misbehave: bounded in size and time, to checked addresses alone."""
+"""Requests to untrusted hosts: limited in size and time, and only to checked addresses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer.
+    """The answer to a request.
 
     Attributes:
         status: the status of HTTP.
@@ -59,7 +59,7 @@ class Answer:
 
     @property
     def retry_after(self) -> float | None:
-        """The seconds until the host wants to be asked again; None if it does not say."""
+        """The seconds until the host allows the next request; None if it does not say."""
         stated = self.header("retry-after").strip()
         if stated.isdecimal() and len(stated) < 10:
             return float(stated)
@@ -106,7 +106,7 @@ class WebRequests:
     async def stream(
         self, address: str, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx.Response]:
-        """Ask for an address, and hold the answer for the block, which reads its body.
+        """Request an address; the block gets the answer, and reads its body.
 
         The limit of time holds for the whole block.
 
@@ -182,9 +182,9 @@ class WebRequests:
 
 
 class _Content:
-    """The content of an answer while it comes in.
+    """The content of an answer while it is received.
 
-    A decompressor gives at most as much as is left of the limit, so a bomb takes no room.
+    Decompression stops at the limit, so that a small answer cannot fill the memory.
     """
 
     def __init__(self, limit: int, *, is_gzip: bool) -> None:
@@ -196,7 +196,7 @@ class _Content:
         self._has_begun = False
 
     def add(self, chunk: bytes) -> None:
-        """Add raw bytes.
+        """Add received bytes, and decompress them if needed.
 
         Raises:
             Unanswered: the content is too large, or its compression is damaged.
@@ -218,7 +218,7 @@ class _Content:
         """Return the content.
 
         Raises:
-            Unanswered: the compressed content has no end.
+            Unanswered: the compressed content is not complete.
         """
         if self._has_begun and not self._gzip.eof:
             raise Unanswered("is cut off")

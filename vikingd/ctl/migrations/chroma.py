@@ -101,7 +101,7 @@ def _client(asked: source.Asked) -> ClientAPI:
 
 
 def _all(client: ClientAPI) -> Iterator[Collection]:
-    """Yield all collections, without their embedding functions."""
+    """Yield all collections, opened without their embedding functions."""
     names: list[str] = []
     while page := client.list_collections(limit=_PAGE, offset=len(names)):
         names += [collection.name for collection in page]

@@ -1,8 +1,8 @@
-"""The choice of given vectors: only those of the daemon's own model serve its queries.
+"""The choice of given vectors: only those of the daemon's own model are useful.
 
-A vector of another model has the same form, but its directions mean something else. A search with
-it finds garbage, and nothing would tell. So a vector is used if the source names the daemon's
-model, or if the user says so.
+A vector of another model has the same form but another meaning. A search with it finds wrong
+results, without any error. So a vector is used if the source names the daemon's model, or if the
+user says so.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ class Vectors:
     dimension: int = 0
 
     def are_used(self, what: str, model: str, dimension: int, notes: Notes) -> bool:
-        """Return True if the vectors of a collection or a file are used; `notes` tells why not.
+        """Return True if the vectors of a collection or a file are used.
+
+        Else add the reason to `notes`.
 
         Args:
             what: the name of the collection or the file.
             model: the model that the source names; "": it names none.
             dimension: the numbers in each vector; 0: there are no vectors.
-            notes: takes the reason.
+            notes: gets the reason.
 
         Raises:
             InvalidField: the vectors are to be kept, but do not have the daemon's dimension.

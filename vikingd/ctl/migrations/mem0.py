@@ -160,7 +160,7 @@ def _directory(record: Mapping[str, Any]) -> str:
 
 
 def _above(directories: Sequence[str]) -> str:
-    """Return the deepest directory above all of these; the root for none."""
+    """Return the deepest directory that is above all of these; the root for none."""
     above = [set(uris.ancestors(uri)) for uri in directories]
     return max(set.intersection(*above), key=len) if above else uris.ROOT
 
@@ -235,7 +235,7 @@ def _content(some: Sequence[_Memory], title: str) -> str:
 
 
 def _common(some: Sequence[_Memory], asked: source.Asked) -> dict[str, Any]:
-    """Return the values that all memories of a file have; a note tells of the others."""
+    """Return the values that all memories of a file share; add a note for each other value."""
     first = some[0].more
     common = {
         key: value

@@ -62,7 +62,7 @@ def opened(asked: source.Asked) -> source.Source:
 
 
 def mapped(parts: Sequence[str]) -> str:
-    """Return the URI here of a context there; "" if vikingd has no place for it."""
+    """Return the URI in vikingd for a URI of OpenViking; "" if there is none."""
     match parts:
         case ["resources", *_] | ["user" | "agent", "memories", *_] | ["agent", "skills", *_]:
             return uris.ROOT + "/".join(parts)
@@ -200,7 +200,7 @@ class _Reading:
 
 
 def _kind(parts: Sequence[str]) -> str:
-    """Return the URI of a directory with NAME in place of its user or agent."""
+    """Return the URI of a directory with NAME in place of its user's or agent's name."""
     return uris.ROOT + "/".join([parts[0], *("NAME" for _ in parts[1:2]), *parts[2:]])
 
 

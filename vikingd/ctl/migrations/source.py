@@ -79,7 +79,7 @@ def name_of(identifier: str) -> str:
 
 
 def fitted(values: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    """Return metadata that can be stored; `notes` tells of each value that is changed or left out.
+    """Return metadata that can be stored; each changed or omitted value gets a note.
 
     Values of None are left out without a note. Times become ISO 8601.
     """
@@ -140,7 +140,7 @@ def stopped(message: str) -> ClientError:
 
 
 def valid(uri: str) -> str:
-    """Return the URI, "" if it is none."""
+    """Return the URI in canonical form; "" if it is not valid."""
     try:
         return uris.parse(uri)
     except InvalidField:
@@ -148,7 +148,7 @@ def valid(uri: str) -> str:
 
 
 def _fitted(value: Any, what: str, notes: Notes) -> Any:
-    """Return a value of JSON; None, with a note, for a value that has no form there."""
+    """Return a value as JSON; None, with a note, for a value that JSON cannot have."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):

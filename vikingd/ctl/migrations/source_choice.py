@@ -35,7 +35,7 @@ _WITH_VECTORS = (Program.CHROMA, Program.PARQUET)
 
 
 def opened(program: Program, asked: Asked) -> Source:
-    """Open a source; nothing is read but what its options need.
+    """Open a source; only the data that its options need are read.
 
     Raises:
         InvalidField: an argument does not fit; the error names it.

@@ -207,7 +207,7 @@ def _is_one(path: Path) -> bool:
 
 
 def _listing(uri: str) -> dict[str, str]:
-    """Return the parameters that list all children of a directory."""
+    """Return the query parameters that list all children of a directory."""
     form = {"output": "original", "show_all_hidden": "true", "node_limit": str(_ALL)}
     return {"uri": uri, **form}
 

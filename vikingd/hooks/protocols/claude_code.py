@@ -42,15 +42,15 @@ _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTA
 def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
     """Return an event; see AgentProtocol.
 
-    Cursor can run the hooks of Claude Code besides its own, which tell the same: of those two,
-    its own count.
+    Cursor can run the hooks of Claude Code besides its own, which report the same events. Then only
+    Cursor's own hooks count.
     """
     event = parsed(NAME, given, name)
     return event._replace(kind=EventKind.OTHER) if "cursor_version" in given else event
 
 
 def parsed(agent: str, given: Mapping[str, Any], name: str) -> AgentEvent:
-    """Return an event of an agent that took over this form."""
+    """Return an event of an agent whose JSON has the form of Claude Code."""
     name = name or text_of(given, "hook_event_name")
     kind = _KINDS.get(name, EventKind.OTHER)
     if given.get("agent_id"):  # of a subagent: neither the user's words nor a whole turn
@@ -100,7 +100,7 @@ def message(record: Mapping[str, Any]) -> Message | None:
 
 
 def seconds(stamp: object) -> float:
-    """Return a time of ISO 8601 in seconds since 1970; 0 for all else."""
+    """Convert ISO 8601 to seconds since 1970; 0 for any other value."""
     from datetime import datetime  # it takes a millisecond, and commits alone need it
 
     try:
@@ -110,7 +110,10 @@ def seconds(stamp: object) -> float:
 
 
 def _said(content: object, *, from_user: bool) -> str:
-    """Return the words of a content; "" for results of tools, thinking and the harness's own."""
+    """Return the spoken text in a message's content.
+
+    "" for tool results, thinking and added text.
+    """
     texts = list[str]()
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, dict):

@@ -61,14 +61,14 @@ def message(record: Mapping[str, Any]) -> Message | None:
 
 
 def _shown(content: object) -> str:
-    """Return the texts of an item without its images and other parts."""
+    """Return the texts of a message, without images and other parts."""
     parts = content if isinstance(content, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _typed(text: str) -> str:
-    """Return what the user typed of a prompt, without what the program put before it."""
+    """Return the part of a prompt that the user typed, without text that the program added."""
     if text.startswith(_HARNESS):
         return ""
     if text.startswith(_ADDED):

@@ -49,7 +49,7 @@ def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
 def render(event: AgentEvent, text: str) -> str:
     """Return the answer to an event; see `AgentProtocol.render`.
 
-    A prompt is sent on whatever the text is, since Cursor takes no text there.
+    For a prompt, the text is dropped: Cursor takes no text there.
     """
     if event.kind is EventKind.PROMPT:
         return '{"continue": true}'

@@ -48,5 +48,5 @@ def render(event: AgentEvent, text: str) -> str:
 
 
 def message(record: Mapping[str, Any]) -> Message | None:  # noqa: ARG001
-    """Return None: the plugin tells the words of both sides."""
+    """Return None: OpenCode has no transcript, since the plugin sends the words of both sides."""
     return None

@@ -32,7 +32,7 @@ _FUNCTION = lazy(
 
 
 def case_names(content: str, name: str, limit: int) -> str:
-    """Return the names of the cases of a test, at most `limit` characters; "" of another file."""
+    """Return the names of a file's test cases, at most `limit` characters; "" if it has none."""
     is_test = TEST_NAME(name)
     is_worded = is_test or ending(name) in _WORDED
     found = dict.fromkeys(_names(content[:_READ], is_test=is_test)) if is_worded else {}

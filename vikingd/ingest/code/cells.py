@@ -1,4 +1,4 @@
-"""The code of a notebook, whose content is Markdown: the parts of its cells by their syntax."""
+"""The code cells of a notebook, whose content is Markdown: they are cut by their syntax."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _SUFFIXES = {
 
 
 def is_notebook(name: str) -> bool:
-    """Return True for the content of a notebook by its name."""
+    """Return True if a file of this name is a notebook."""
     return ending(name) == NOTEBOOK
 
 
 def is_output(text: str) -> bool:
-    """Return True for the block of a cell's output."""
+    """Return True for a fenced block with the output of a cell."""
     opening = _FENCE.match(text)
     return opening is not None and opening["language"] == OUTPUT
 
 
 class CellCode(NamedTuple):
-    """The code in a fenced block, without commands of IPython, and its place in the block."""
+    """The code in a fenced block without IPython commands, and its offset in the block."""
 
     start: int
     source: str

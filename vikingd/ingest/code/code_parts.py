@@ -41,7 +41,7 @@ class Part(NamedTuple):
     end: int
 
     def headings(self, texts: Sequence[str]) -> Iterator[str]:
-        """Yield the headings of the texts into which the part is cut, in order."""
+        """Yield the heading of each text into which the part is cut."""
         last = self.names[:1]
         for names in _shared(self.names, texts):
             last = names[-1:] or last
@@ -79,7 +79,7 @@ def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> li
 
 
 class _Cutter:
-    """The parts of one piece of a file, by bytes of the piece."""
+    """A cutter of one syntax tree into parts; its positions are bytes of one piece of the file."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _Cutter:
     def sequence(
         self, nodes: Iterable[Node], start: int, end: int, path: tuple[str, ...], depth: int
     ) -> None:
-        """Cut the bytes [start, end), in which some nodes follow one another."""
+        """Cut the bytes [start, end) with these sibling nodes into parts."""
         done, comment = start, -1  # the start of the comments before the next node
         before = start
         for node in nodes:
@@ -116,7 +116,7 @@ class _Cutter:
             begin = comment if comment >= 0 else begin
             comment = -1
             self._add(path, (), done, begin)
-            done = self._behind_signs(node.end_byte, end)
+            done = self._after_closing_signs(node.end_byte, end)
             found = definition(node, self._grammar, is_top=not depth)
             if found is None:
                 self._statement(node, begin, done, path, depth)
@@ -153,7 +153,7 @@ class _Cutter:
         self.sequence(below, head, end, within, depth + 1)
 
     def _name(self, first: int, path: tuple[str, ...], names: tuple[str, ...]) -> None:
-        """Let some parts define names, each the first part in which it stands."""
+        """Give each name to the first of the parts from index `first` on whose text contains it."""
         found = self.parts[first:]
         texts = [self._data[part.start : part.end].decode(errors="ignore") for part in found]
         for at, here in enumerate(_shared(names, texts)):
@@ -163,7 +163,7 @@ class _Cutter:
     def _statement(
         self, node: Node, begin: int, end: int, path: tuple[str, ...], depth: int
     ) -> None:
-        """Add a statement; a long one is cut between its nodes."""
+        """Add a statement as a part; one that does not fit is cut between its child nodes."""
         if self._has_room(begin, end) or depth > MAX_DEPTH or node.named_child_count == 0:
             self._add(path, (), begin, end)
             return
@@ -197,7 +197,10 @@ class _Cutter:
         *,
         closes: bool = False,
     ) -> None:
-        """Add bytes as a part; white space, and signs that close a part, belong to the last one."""
+        """Add the bytes [begin, end) as a part.
+
+        With `closes` a short end, such as `);`, is appended to the last part.
+        """
         begin = max(begin, self._done)
         text = self._data[begin:end].strip()
         if not text:
@@ -210,37 +213,43 @@ class _Cutter:
         self.parts.append(Part(path, names, begin, end))
 
     def _continues(self, end: int) -> bool:
-        """Let the last part reach to there; return False if it has no room."""
+        """Extend the last part to `end`.
+
+        Return False, and change nothing, if it would be too long.
+        """
         if not self.parts or not self._has_room(self.parts[-1].start, end):
             return False
         self.parts[-1] = self.parts[-1]._replace(end=max(self._done, end))
         self._done = self.parts[-1].end
         return True
 
-    def _behind_signs(self, at: int, end: int) -> int:
-        """Return the end of the signs that close a node."""
+    def _after_closing_signs(self, at: int, end: int) -> int:
+        """Return the position after the closing characters at `at`, such as `;` or `)`."""
         signs = _CLOSING_SIGNS.match(self._data, at, end)
         return signs.end() if signs else at
 
     def _ends_a_line(self, at: int) -> bool:
-        """Return True if text stands before a comment, in its line."""
+        """Return True if other text precedes position `at` in its line."""
         start = max(at - _MAX_INDENT, 0)
         return bool(self._data[start:at].rpartition(b"\n")[2].strip())
 
     def at(self, byte: int) -> int:
-        """Return the characters of the file before a byte of the piece."""
+        """Convert a byte position of the piece to a character position of the file."""
         return self._before + self._characters.at(byte)
 
     def _with_comments(self, at: int, start: int) -> int:
-        """Return the start of the line of a node if nothing else stands in it."""
+        """Return the start of the line with a node.
+
+        The node's own start if text precedes it there.
+        """
         line = max(self._data.rfind(b"\n", start, at) + 1, start)
         return at if self._data[line:at].strip() else line
 
 
 def _shared(names: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the names of each text: those that stand in it, and in none before it.
+    """Yield, for each text, the names that occur in it and in no earlier text.
 
-    Names that stand nowhere, such as `init`, are those of the first text.
+    Names that occur in no text, such as `init`, go to the first text.
     """
     places = {
         name: next((at for at, text in enumerate(texts) if name in text), 0) for name in names
@@ -272,7 +281,7 @@ def joined(
 def _both(
     a: Part, b: Part, tokens: Callable[[int, int], int], target: int, small: int
 ) -> Part | None:
-    """Return two neighbours as one part; None if they stay apart."""
+    """Return two neighbouring parts as one; None if they must stay separate."""
     if tokens(a.start, b.end) > target:
         return None
     is_inner = b.path[:-1] == a.path and b.path[-1:] and b.path[-1] in a.names

@@ -52,11 +52,11 @@ _CODE_TYPE = re.compile(r"(?:text|application)/(?:java|type|ecma)script|module|t
 
 
 class Section(NamedTuple):
-    """A part of a component: characters [start, end), and those of its code [code, close).
+    """A section of a component: characters [start, end); its code is [code, close).
 
     Attributes:
         name: "script", "template" or "style"; "" for markup of an HTML template.
-        grammar: that of its code; None if it is cut as text.
+        grammar: the grammar of its code; None if it is cut as text.
     """
 
     name: str
@@ -81,12 +81,12 @@ class Option(NamedTuple):
 
     @property
     def is_hook(self) -> bool:
-        """True for a function that the framework asks for; its name tells nothing of a file."""
+        """True for a function that the framework calls; an outline leaves its name out."""
         return self.group in _PLAIN_GROUPS or (not self.group and self.name in HOOKS)
 
 
 def is_component(name: str, content: str = "") -> bool:
-    """Return True for a file of these kinds; a template of HTML is known by its content."""
+    """Return True for a Vue, Svelte or Astro file, and for HTML whose content is a template."""
     if ending(name) in _SUFFIXES:
         return True
     return document_format(name) == "html" and syntax_of(name, content) is Syntax.CODE
@@ -101,10 +101,10 @@ def scripts_are_read() -> bool:
 
 
 def component_parts(content: str, name: str, fits: Callable[[int, int], bool]) -> list[Part] | None:
-    """Return the parts of a component in order; see `parts`.
+    """Return the parts of a component in order; see `parts.parts`.
 
     Returns:
-        None for an HTML template without definitions in scripts.
+        None for an HTML template whose scripts define nothing.
     """
     found: list[Part] = []
     for section in sections(content, name):
@@ -149,7 +149,7 @@ def _script_parts(content: str, section: Section, fits: Callable[[int, int], boo
 
 
 def sections(content: str, name: str) -> Iterator[Section]:
-    """Yield the sections of a component in order, without gaps of text."""
+    """Yield the sections of a component in order; together they cover all of its text."""
     suffix = ending(name)
     markup = TEMPLATE if suffix in (".svelte", ".astro") else ""
     at = scripts = 0
@@ -173,7 +173,7 @@ def sections(content: str, name: str) -> Iterator[Section]:
 
 
 def _opening(content: str, at: int, has_templates: bool) -> re.Match[str] | None:
-    """Return the next tag that opens a section; comments hold none."""
+    """Return the next tag that opens a section; tags within comments do not count."""
     for found in _OPENING.finditer(content, at):
         kind = (found["name"] or "").lower()
         if kind and not found["given"].endswith("/") and (has_templates or kind != TEMPLATE):
@@ -182,7 +182,10 @@ def _opening(content: str, at: int, has_templates: bool) -> re.Match[str] | None
 
 
 def _closing(content: str, kind: str, at: int) -> tuple[int, int]:
-    """Return the start and the end of the tag that closes a section; else that of the content."""
+    """Return the start and end of the tag that closes a section.
+
+    Without one, the end of the text.
+    """
     if kind != TEMPLATE:
         found = re.compile(rf"</{kind}\s*>", re.IGNORECASE).search(content, at)
         return found.span() if found else (len(content), len(content))
@@ -198,7 +201,7 @@ def _closing(content: str, kind: str, at: int) -> tuple[int, int]:
 
 
 def _grammar(given: str) -> Grammar | None:
-    """Return the grammar of a script by the attributes of its tag; None for data and templates."""
+    """Return the grammar for a script by the attributes of its tag; None if it holds no code."""
     values = dict(_GIVEN.findall(given))
     if "type" in values and not _CODE_TYPE.fullmatch(values["type"]):
         return None

@@ -36,7 +36,10 @@ def is_legal(text: str) -> bool:
 
 
 def _shown(tag: re.Match[str]) -> str:
-    """Return the text that a tag such as {@link List#add(int) add} shows: its label or its name."""
+    """Return the visible text of a tag: its label, or the name of its target.
+
+    `{@link List#add(int) put}` gives "put", and `{@link List#add(int)}` gives "add".
+    """
     if not tag[1].startswith("link"):
         return tag[2]
     target, _, label = tag[2].partition(" ")
@@ -46,7 +49,7 @@ def _shown(tag: re.Match[str]) -> str:
 def comment_of(text: str, start: int, mark: str) -> str:
     """Return the first sentence of the comment of a definition that begins at `start`, or "".
 
-    The comment stands above it, or is the docstring below it.
+    The comment is above the definition; in Python it is the docstring.
     """
     is_python = _PYTHON.match(text, start)
     end = _HEAD_END.search(text, start, start + _ABOVE) if is_python else None
@@ -67,7 +70,7 @@ def comment_of(text: str, start: int, mark: str) -> str:
 
 
 def _first_sentence(comment: str) -> str:
-    """Return the first sentence of a comment without its marks; "" if it is for tools or legal."""
+    """Return the first sentence of a comment; "" if it is for tools or is a legal notice."""
     lines: list[str] = []
     for line in comment[:_READ].split("\n"):
         plain = _MARKS.sub("", line, count=1).strip()

@@ -1,4 +1,4 @@
-"""The definitions in a syntax tree: their nodes, their names, and the names around them."""
+"""The definitions in a syntax tree: their nodes, their names, and the enclosing names."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _MORE_NAMES = frozenset({"pattern_list", "variable_declaration", "left_assignmen
 
 
 class Definition(NamedTuple):
-    """A definition: its names, the names around it, its kind, and the node with its body.
+    """A definition: its names, the enclosing names, its kind, and the node with its body.
 
-    A namespace or a class without a name has no names; its members are in their place.
+    An anonymous namespace or class has no names; its members count as those of its parent.
     """
 
     names: tuple[str, ...]
@@ -46,7 +46,11 @@ class Definition(NamedTuple):
 
 
 def level_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
-    """Yield the named children of a node, and those of nodes such as `#ifdef` in their place."""
+    """Yield the named children of a node.
+
+    A child such as `#ifdef` or `export`, which only wraps definitions, is replaced by its own
+    children.
+    """
     is_around = node.type in grammar.outer or node.type in grammar.wrappers
     for child in node.named_children:
         opened = is_around and child.type in grammar.bodies
@@ -62,7 +66,7 @@ def level_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
 
 
 def _holds_more(node: Node, grammar: Grammar, than: int) -> bool:
-    """Return True if a node around definitions holds more of them than some."""
+    """Return True if more than `than` definitions are below a node that wraps definitions."""
     opened = grammar.bodies | grammar.outer | grammar.wrappers
     waiting, count = [(node, 0)], 0
     while waiting:
@@ -86,7 +90,7 @@ def body_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
 
 
 def members(found: Definition, grammar: Grammar, depth: int = 0) -> Iterator[str]:
-    """Yield the names within a class, a type or a module, and within those."""
+    """Yield the names that a class, a type or a module defines, at all depths."""
     if found.kind not in HOLDING or depth > MAX_DEPTH:
         return
     for child in body_of(found.node, grammar):
@@ -96,9 +100,10 @@ def members(found: Definition, grammar: Grammar, depth: int = 0) -> Iterator[str
 
 
 def definition(node: Node, grammar: Grammar, *, is_top: bool) -> Definition | None:
-    """Return the definition that a node is, or that it wraps; None for a statement.
+    """Return the definition at a node or in its wrappers, such as decorators; None for a statement.
 
-    `is_top` is False within a definition, where constants are no definitions.
+    Args:
+        is_top: the node is at the top level of the file; constants count as definitions only there.
     """
     inside = (grammar.definitions, grammar.values, grammar.wrappers)
     while node.type in grammar.wrappers:
@@ -124,7 +129,10 @@ def definition(node: Node, grammar: Grammar, *, is_top: bool) -> Definition | No
 
 
 def _is_plain(node: Node) -> bool:
-    """Return True for `struct A` of a declaration, and for a field that is no function."""
+    """Return True for a node that looks like a definition, but has no body or no code.
+
+    Examples are `struct A` in `struct A x;` and the field `count = 0` of a class.
+    """
     if node.type.endswith("_specifier"):
         return node.child_by_field_name("body") is None
     if node.type.endswith("field_definition"):
@@ -134,7 +142,13 @@ def _is_plain(node: Node) -> bool:
 
 
 def _value(node: Node, field: str) -> Definition | None:
-    """Return the constants that a declaration names; `field` is a field or a type of node."""
+    """Return the definition of the names that a declaration or an assignment gives values to.
+
+    A name whose value is a function or a class is defined as that. None if there is no name.
+
+    Args:
+        field: the field of the node, or the type of child, that holds the names.
+    """
     names: list[str] = []
     body = node
     waiting = [(node, 0)]
@@ -173,7 +187,10 @@ def _value(node: Node, field: str) -> Definition | None:
 
 
 def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the path before the name of a definition, and its names; both may be empty."""
+    """Return the path and the names of a definition; `A::b` has the path ("A",) and the name "b".
+
+    Both may be empty.
+    """
     kind = node.type
     if kind == "impl_item":
         implementing = _TYPE_NAME.search(_text(node.child_by_field_name("type")))
@@ -219,7 +236,7 @@ def _text(node: Node | None) -> str:
 
 
 def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the path before a name, and the name; both without type arguments."""
+    """Split a name such as `A<T>::b` into its path ("A",) and its last name ("b",)."""
     if text.isidentifier() and text != "operator":
         return (), (text[:_MAX_NAME],)
     operator = _OPERATOR.search(text)

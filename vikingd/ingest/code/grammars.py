@@ -1,4 +1,4 @@
-"""The grammars of programming languages, and the nodes of their syntax trees that define names."""
+"""The grammars of programming languages, and the types of syntax nodes that define names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ CLASS, FUNCTION, TYPE, VALUE, MODULE = "class", "function", "type", "value", "mo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
-    """A grammar, and the names of its nodes that matter here.
+    """A grammar, and the types of its nodes that matter here.
 
     Attributes:
         package: the package of the grammar.
         function: the function of the package that returns the language.
-        definitions: the kind of definition of each node that defines a name.
+        definitions: the kind of definition by the type of each node that defines a name.
         wrappers: nodes around a definition, such as decorators and `export`.
         bodies: nodes that hold the members of a definition, or whose children are statements.
         outer: nodes whose children are at the level of their parent, such as `#ifdef`.
-        comments: comments and attributes, which belong to the definition behind them.
-        values: nodes at the top level that define constants: the nodes with their names.
+        comments: comments and attributes, which belong to the definition after them.
+        values: nodes at the top level that define constants, each with the field or child type that
+            holds the names.
     """
 
     package: str

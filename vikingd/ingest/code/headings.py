@@ -1,4 +1,4 @@
-"""The headings of passages of source code: the names around a passage, and those it defines."""
+"""The headings of passages of source code: the enclosing names, and the names that they define."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _MAX_NAMES = 600  # characters of all names in a heading
 
 
 def heading_of(path: Sequence[str], names: Sequence[str]) -> str:
-    """Return the heading of a passage within some definitions that begins others; "" for none."""
+    """Return the heading of a passage: the enclosing names, and the names that it defines.
+
+    Returns "" if there is no name.
+    """
     if not names:
         return SECTION_SEPARATOR.join(path) + CONTINUES if path else ""
     kept: list[str] = []
@@ -45,8 +48,8 @@ def heading_of(path: Sequence[str], names: Sequence[str]) -> str:
 def defined_names(section: str, uri: str) -> list[str]:
     """Return the names that a passage defines, by its heading; members also as `Client.get`.
 
-    A passage of another file than source code defines none, and one of a component outside of its
-    script, or of a notebook outside of its cells of code.
+    Returns no names for a passage outside of code, such as the template of a component or the text
+    cells of a notebook.
     """
     end = ending(uri.rpartition("/")[2])
     if not section or section.endswith(CONTINUES):

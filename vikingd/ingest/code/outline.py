@@ -98,14 +98,17 @@ def outline(content: str, name: str) -> list[Symbol] | None:
 
 
 def read_outline(content: str, name: str) -> list[Symbol] | None:
-    """Return the outline of a file with source code; its parser may take any time."""
+    """Return the outline of a file with source code, which is parsed in this process.
+
+    This may take any time.
+    """
     if is_notebook(name):
         return _notebook(content)
     return _component(content, name) if is_component(name, content) else _definitions(content, name)
 
 
 def has_outline(name: str) -> bool:
-    """Return True for a file of this name whose outline can be made where its grammar is."""
+    """Return True if files of this name can have an outline; source code also needs its grammar."""
     known = syntax_of(name) in _MARKUP or is_component(name)
     return known or grammar_of(ending(name)) is not None
 
@@ -225,7 +228,7 @@ def read_signatures(content: str, name: str, limit: int) -> str:
             and not _IMPORTS.search(one.signature)
             and not (one.name in HOOKS and one.signature == f"{one.name}()")
         ),
-        key=lambda one: (_is_behind(one), len(one.path), one.name.startswith("_")),
+        key=lambda one: (_rank(one), len(one.path), one.name.startswith("_")),
     )
     bare = (one._replace(signature=_ANNOTATIONS.sub("", one.signature)) for one in ordered)
     plain = {one.signature: one for one in bare if one.signature}
@@ -239,8 +242,8 @@ def read_signatures(content: str, name: str, limit: int) -> str:
     return "; ".join(_with_comments(kept, content, name, limit))[:limit]
 
 
-def _is_behind(one: Symbol) -> int:
-    """Return 0 for what tells of a file, 1 for a module around it, 2 for a constant."""
+def _rank(one: Symbol) -> int:
+    """Return the rank of a definition: 0; 1 for a module; 2 for a constant, which comes last."""
     if one.kind == VALUE and _CONSTANT.search(one.signature):
         return 2
     return 1 if one.kind == MODULE else 0

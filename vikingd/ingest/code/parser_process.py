@@ -97,10 +97,10 @@ class ParserProcess:
         return self.read([(kind, content, name, *options)])[0]
 
     def read(self, requests: Sequence[Request]) -> list[Any]:
-        """Return the replies to some requests, which the child gets at once.
+        """Send some requests to the child at once, and return their replies.
 
-        The first request that exceeds a limit has None as its reply, which is the last one.
-        The requests behind it have none.
+        If a request exceeds a limit, its reply is None and the last one. Later requests have no
+        reply.
         """
         replies: list[Any] = []
         with self._lock:
@@ -123,7 +123,7 @@ class ParserProcess:
             self._end_was_idle()
 
     def forget(self) -> None:
-        """Leave the child to the process that this one was forked from."""
+        """Drop the child without ending it, in a fork: it belongs to the parent process."""
         self._lock = threading.Lock()
         if self._link is not None:
             self._link.close()
@@ -132,10 +132,10 @@ class ParserProcess:
         self._link = self._child = None
 
     def _exchange(self, requests: Sequence[Request], replies: list[Any]) -> None:
-        """Send the requests without replies, and add their replies as they come.
+        """Send requests[len(replies):], and append each reply to `replies` when it arrives.
 
         Raises:
-            TimeoutError: none comes within _PATIENCE.
+            TimeoutError: no reply comes within _PATIENCE.
             ConnectionError: the child ended.
         """
         link = self._start()
@@ -190,7 +190,7 @@ def _message(request: Request) -> bytes:
 
 
 def _taken(received: bytearray) -> Iterator[Any]:
-    """Take the whole replies from the beginning of what was received."""
+    """Remove the complete replies from the beginning of `received`, and yield them."""
     while len(received) >= LENGTH.size:
         end = LENGTH.size + LENGTH.unpack_from(received)[0]
         if len(received) < end:
@@ -201,7 +201,7 @@ def _taken(received: bytearray) -> Iterator[Any]:
 
 
 class Ahead:
-    """The replies to requests that were sent at once, for readings that ask one by one."""
+    """Requests that are sent at once, and their replies, which are asked for one by one."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         different = list(dict.fromkeys(requests))
@@ -209,7 +209,7 @@ class Ahead:
         self._replies = dict(zip(different, replies, strict=False))
 
     def ask(self, *request: Any) -> Any:
-        """Return the reply to a request, see `ParserProcess.ask`; one without a reply is sent."""
+        """Return the reply to a request, see `ParserProcess.ask`; a new request is sent now."""
         if request in self._replies:
             return self._replies[request]
         return parser_process.ask(*request)

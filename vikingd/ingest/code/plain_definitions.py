@@ -45,7 +45,7 @@ class PlainDefinition(NamedTuple):
 
 
 def plain_definitions(content: str, name: str) -> Iterator[PlainDefinition]:
-    """Yield the definitions at the beginnings of lines; of data the keys, of styles the rules."""
+    """Yield the lines that look like definitions; in data the keys, in style sheets the rules."""
     suffix = ending(name)
     keys = _KEYS.get(suffix)
     pattern = keys or (_RULE if suffix in _STYLES else _DEFINITION)

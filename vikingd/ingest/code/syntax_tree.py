@@ -28,7 +28,7 @@ _STEP = 256  # bytes; the characters before each are counted once
 class Piece(NamedTuple):
     """The bytes [start, end) of a file, and the root of their syntax tree.
 
-    `root` is None if their syntax cannot be read. Places of its nodes count from `start`.
+    `root` is None if the syntax cannot be read. Positions of its nodes are relative to `start`.
     """
 
     start: int
@@ -38,10 +38,10 @@ class Piece(NamedTuple):
 
 @lru_cache(maxsize=1)  # passages and signatures of a file are read one after the other
 def syntax_trees(data: bytes, grammar: Grammar) -> tuple[Piece, ...]:
-    """Return the syntax trees of a file: one of the whole file, or of each block of a faulty one.
+    """Return the syntax tree of a file; if it has many errors, a tree for each of its blocks.
 
-    A block begins at an unindented line behind a blank one. Of a file that is too large no block
-    has a tree.
+    A block begins at an unindented line after a blank one. The blocks of a file that is too large
+    have no trees.
     """
     whole = Piece(0, len(data), None)
     if len(data) > MAX_BYTES:
@@ -57,13 +57,16 @@ def syntax_trees(data: bytes, grammar: Grammar) -> tuple[Piece, ...]:
 
 
 def _parsed(data: bytes, grammar: Grammar, most_errors: float) -> Node | None:
-    """Return the root of a syntax tree; None if it has more errors."""
+    """Return the root of the syntax tree; None if more than `most_errors` of its bytes are errors.
+
+    `most_errors` is a share in [0, 1].
+    """
     root = parser_of(grammar).parse(data).root_node
     return None if _is_faulty(root, most_errors * len(data)) else root
 
 
 def _is_faulty(root: Node, most: float) -> bool:
-    """Return True for a tree whose errors have more than some bytes."""
+    """Return True if more than `most` bytes of a tree are in error nodes."""
     if not root.has_error:
         return False
     return (
@@ -74,7 +77,7 @@ def _is_faulty(root: Node, most: float) -> bool:
 
 
 def _errors(root: Node) -> Iterator[Node]:
-    """Yield the outermost nodes that no rule of the grammar made."""
+    """Yield the outermost error nodes of a tree."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -85,7 +88,7 @@ def _errors(root: Node) -> Iterator[Node]:
 
 
 class Characters:
-    """The places of a text in characters, by those of its UTF-8 in bytes."""
+    """A conversion of byte positions in UTF-8 to character positions."""
 
     def __init__(self, data: bytes) -> None:
         self._is_ascii = data.isascii()
@@ -94,7 +97,7 @@ class Characters:
         self._before = [0, *accumulate(_characters(data[at : at + _STEP]) for at in starts)]
 
     def at(self, byte: int) -> int:
-        """Return the characters before a byte, which begins a character."""
+        """Return the number of characters before a byte, which must begin a character."""
         if self._is_ascii:
             return byte
         step = byte // _STEP
@@ -102,5 +105,5 @@ class Characters:
 
 
 def _characters(data: bytes) -> int:
-    """Return the characters that begin in some bytes."""
+    """Return the number of characters whose first byte is in `data`."""
     return len(data.translate(None, _CONTINUATIONS))

@@ -58,10 +58,10 @@ class Document:
 
 
 class Pages:
-    """The Markdown of a document under construction, which may not exceed the limit of a content.
+    """The Markdown of a document that is being built, at most `limit` bytes.
 
     Args:
-        limit: bytes.
+        limit: the most bytes of a content.
     """
 
     def __init__(self, limit: int = MAX_CONTENT_BYTES) -> None:

@@ -107,7 +107,7 @@ class Documents:
         return Document(**reply)
 
     def _start(self) -> socket.socket:
-        """Return the link to the child, which is started if there is none."""
+        """Return the socket of the child, which is started if it does not run."""
         if self._link is None:
             module, memory = "vikingd.ingest.formats.child", str(self._limits.memory)
             self._child, self._link = start_child(module, memory)
@@ -146,7 +146,7 @@ class Documents:
         return reply
 
     def _fault(self) -> str:
-        """Return the reason why the child ended by itself, and make way for the next."""
+        """Close the child, which has ended, and return the reason why it ended."""
         child = self._child
         if child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):

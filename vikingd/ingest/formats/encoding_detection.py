@@ -89,7 +89,10 @@ def detected(data: bytes) -> tuple[str, str] | None:
 
 
 def _answers(data: bytes) -> Iterator[_Answer]:
-    """Yield the likeliest encoding of each text that the bytes can be, the likeliest text first."""
+    """Yield each text that the bytes can be, with its likeliest encoding.
+
+    The likeliest text first.
+    """
     found = chardet.detect_all(
         data,
         ignore_threshold=True,
@@ -110,7 +113,7 @@ def _answers(data: bytes) -> Iterator[_Answer]:
 
 
 def _is_odd(text: str) -> bool:
-    """Return True if many words have characters that do not go together."""
+    """Return True if many words mix characters of kinds that are not used together."""
     words = _WORD.findall(text[:_MAX_BYTES])[:_WORDS]
     return sum(map(_is_odd_word, words)) > _ODD * len(words)
 
@@ -122,7 +125,7 @@ def _is_odd_word(word: str) -> bool:
 
 
 def _doubts(text: str) -> int:
-    """Return the number of words that speak against an encoding beside another one."""
+    """Return the number of words and letters that suggest that a text has the wrong encoding."""
     words = _WORD.findall(text[:_MAX_BYTES])[:_WORDS]
     doubts = sum(bool(_is_odd_word(word) or _SIGN.search(word)) for word in words)
     is_polish = "ą" in text and not {"č", "ř"} & set(text)

@@ -1,4 +1,4 @@
-"""Encodings of text: by its first bytes, by a label, by the user's word, or detected."""
+"""Encodings of text, found by its first bytes, a label, the user's choice, or detection."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Decoded:
     Attributes:
         text: the text, without a byte order mark.
         encoding: the name of the encoding, as the Encoding Standard of the web writes it.
-        how: the evidence for the encoding: a byte order mark, valid UTF-8, a label in the text,
-            the word of the user, or the frequencies of its characters.
+        how: the evidence for the encoding: a byte order mark, valid UTF-8, a label in the text, the
+            label that the user gave, or the frequencies of its characters.
         wrong: number of places that are invalid in the encoding; U+FFFD stands for each.
     """
 
@@ -110,7 +110,10 @@ def decode(data: bytes, *, label: str | None = None, assumed: str | None = None)
 
 
 def _escaped(data: bytes, stated: Encoding | None, named: Encoding | None) -> Decoded | None:
-    """Return the text of an encoding whose bytes are all ASCII."""
+    """Decode an encoding that uses escape sequences of ASCII, such as ISO-2022-JP.
+
+    None for others.
+    """
     if stated and stated.name in _ESCAPED:
         return _in(data, stated, "label")
     if named and named.name in _ESCAPED and data.isascii():
@@ -124,7 +127,10 @@ def _escaped(data: bytes, stated: Encoding | None, named: Encoding | None) -> De
 
 
 def _by_accident(text: str, data: bytes, stated: Encoding | None) -> Decoded | None:
-    """Return a short text in the encoding of its label that is valid in UTF-8 by accident."""
+    """Decode a short text by its label, an East Asian one, though its bytes are also valid UTF-8.
+
+    None if the label is another one, or the text has many characters that are not ASCII.
+    """
     if stated is None or stated.name not in _EASTERN:
         return None
     if not 0 < sum(not char.isascii() for char in text) < _FEW:
@@ -134,7 +140,7 @@ def _by_accident(text: str, data: bytes, stated: Encoding | None) -> Decoded | N
 
 
 def _in(data: bytes, encoding: Encoding, how: How) -> Decoded | None:
-    """Return the text in an encoding; None if too many of its bytes are invalid there."""
+    """Decode the bytes in an encoding; None if too many of them are invalid there."""
     text = data.decode(encoding.codec, _handler(encoding.spare))
     wrong = text.count("\ufffd")
     high = len(_HIGH.findall(data)) if wrong else 0

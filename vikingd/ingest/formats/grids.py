@@ -42,7 +42,7 @@ def lay_out(element: Tag) -> None:
 
 
 def _rows(table: Tag) -> list[list[Tag]]:
-    """Return the groups of the rows of a table, without those of tables inside of it."""
+    """Return the rows of a table by row group, such as `tbody`, without those of nested tables."""
     groups: list[list[Tag]] = [[]]
     for child in table.find_all(True, recursive=False):
         if child.name == "tr":
@@ -57,7 +57,7 @@ def _cells(row: Tag) -> list[Tag]:
 
 
 def _is_layout(table: Tag, groups: list[list[Tag]]) -> bool:
-    """Return True for a table that places the blocks of a page."""
+    """Return True for a table that only arranges the blocks of a page."""
     if table.get("role") in ("presentation", "none"):
         return True
     rows = [_cells(row) for group in groups for row in group]
@@ -85,13 +85,13 @@ def _to_blocks(table: Tag, groups: list[list[Tag]]) -> None:
 
 
 def _is_data_cell(cell: Tag) -> bool:
-    """Return True if a cell is one of a table that stays a table."""
+    """Return True for a cell of a table with data, and False for one of a layout table."""
     table = cell.find_parent("table")
     return table is not None and not _is_layout(table, _rows(table))
 
 
 def _to_text(table: Tag, groups: list[list[Tag]]) -> None:
-    """Write a table in a cell as one line: cells apart by commas, rows by semicolons."""
+    """Replace a table in a cell by one line: commas between cells, semicolons between rows."""
     rows = [[_line(cell) for cell in _cells(row)] for group in groups for row in group]
     text = "; ".join(", ".join(filter(None, row)) for row in rows if any(row))
     table.replace_with(f" {text} ")
@@ -102,7 +102,10 @@ def _line(cell: Tag) -> str:
 
 
 def _to_grid(table: Tag, groups: list[list[Tag]], left: int) -> int:
-    """Put single cells in the place of wide and high ones, and return the number of new cells."""
+    """Replace cells that span several columns or rows by single ones.
+
+    Return the number of new cells.
+    """
     rows = []
     added = 0
     for group in groups:
@@ -127,7 +130,7 @@ def _to_grid(table: Tag, groups: list[list[Tag]], left: int) -> int:
 
 
 def _laid_out(group: list[Tag]) -> Iterator[list[Tag | str]]:
-    """Yield the cells of each row, with the text of those that a wide or high cell stands for."""
+    """Yield the cells of each row; a cell over several rows is repeated as text in each of them."""
     above: dict[int, tuple[int, str]] = {}  # columns with a cell of a row above: rows left, text
     for number, row in enumerate(group):
         cells: list[Tag | str] = []
@@ -157,7 +160,10 @@ def _laid_out(group: list[Tag]) -> Iterator[list[Tag | str]]:
 
 
 def _spans(cell: Tag, rows: int) -> tuple[int, int]:
-    """Return the columns and the rows that a cell spans; there are `rows` to the group's end."""
+    """Return the numbers of columns and rows that a cell spans, and remove these attributes.
+
+    `rows` is the number of rows up to the end of the group, the most that a cell can span.
+    """
     wide, high = (str(cell.attrs.pop(name, "")).strip()[:9] for name in ("colspan", "rowspan"))
     columns = min(int(wide), _MAX_COLUMNS) if wide.isdecimal() else 1
     height = min(int(high) or rows, rows) if high.isdecimal() else 1

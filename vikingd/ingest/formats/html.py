@@ -41,7 +41,7 @@ def read(file: BinaryIO, assumed: str | None = None) -> Document:
         soup.head.decompose()
     main = soup.find_all(lambda tag: tag.name == "main" or tag.get("role") == "main")
     whole: Tag = main[0] if len(main) == 1 and main[0].get_text(strip=True) else soup
-    for element in whole.find_all(_is_around):
+    for element in whole.find_all(_is_page_frame):
         element.decompose()
     pages = Pages()
     pages.add(markdown(whole))
@@ -71,8 +71,8 @@ def _source(page: Decoded) -> Document:
     return document
 
 
-def _is_around(tag: Tag) -> bool:
-    """Return True for navigation, forms' choices and the footer of a page."""
+def _is_page_frame(tag: Tag) -> bool:
+    """Return True for navigation, lists of choices in forms, and the footer of a page."""
     is_footer = tag.name == "footer" and tag.parent is not None and tag.parent.name == "body"
     return is_footer or tag.name in _AROUND or tag.get("role") in _AROUND_BY_ROLE
 

@@ -28,7 +28,7 @@ _WIDE = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]")
 
 
 class _Converter(MarkdownConverter):
-    """Text is not escaped, since search would not find an escaped word."""
+    """A converter of HTML to Markdown that does not escape text, so that search finds each word."""
 
     def convert_p(self, el: Any, text: str, parent_tags: set[str]) -> str:
         if "_inline" not in parent_tags and "pre" not in parent_tags:

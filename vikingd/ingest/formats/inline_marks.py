@@ -128,9 +128,9 @@ def _below(sub: Tag) -> str:
 
 
 def _ruby(ruby: Tag) -> str:
-    """Return the characters and behind them their reading in parentheses.
+    """Return annotated characters with their reading in parentheses after them.
 
-    Neighbours are one word: their readings stand behind the last one.
+    Adjacent annotations are one word: their readings are placed after the last one.
     """
     words, readings, marks = [], [], []
     at: Tag | None = ruby
@@ -161,7 +161,7 @@ def _ruby(ruby: Tag) -> str:
 
 
 def tex_of(text: str) -> str:
-    """Return a formula in TeX between dollars, without the frame that Wikipedia gives it."""
+    """Return a TeX formula between dollar signs, without the `displaystyle` that Wikipedia adds."""
     tex = " ".join(text.split())
     if framed := _FRAMED.fullmatch(tex):
         tex = framed[1]
@@ -169,7 +169,7 @@ def tex_of(text: str) -> str:
 
 
 def _formula(math: Tag) -> str:
-    """Return a formula in TeX, if it states it, else in one line."""
+    """Return a formula in TeX if its markup has that, else as one line of text."""
     for note in math.find_all(["annotation", "annotation-xml"]):
         if note.get("encoding") == "application/x-tex":
             return tex_of(note.get_text())
@@ -188,7 +188,7 @@ def _formula(math: Tag) -> str:
 
 
 def _mark(text: str, before: str) -> str:
-    """Return a footnote mark apart from the word before it."""
+    """Return a footnote mark in brackets, with a space if a word is directly before it."""
     space = "" if not before or before[-1].isspace() else " "
     return f"{space}{text}" if text[0] in "[(" else f"{space}[{text}]"
 

@@ -64,7 +64,10 @@ def _language(notebook: dict[str, Any]) -> str:
 
 
 def _parts(cell: dict[str, Any], language: str) -> Iterator[tuple[str, int]]:
-    """Yield the blocks of a cell, each with the bytes that it lacks."""
+    """Yield (block, lost bytes) for each block of a cell.
+
+    Images are left out of it, for example.
+    """
     kind = cell.get("cell_type")
     text = _text(cell.get("source", cell.get("input")))
     if kind == "markdown":
@@ -82,7 +85,7 @@ def _parts(cell: dict[str, Any], language: str) -> Iterator[tuple[str, int]]:
 
 
 def _output(outputs: Any) -> tuple[str, int]:
-    """Return the text outputs of a cell, and the bytes of what is left out."""
+    """Return the text outputs of a cell, and the number of bytes that are left out."""
     texts, lost = [], 0
     for one in outputs if isinstance(outputs, list) else []:
         if not isinstance(one, dict):

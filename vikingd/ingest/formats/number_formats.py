@@ -1,4 +1,4 @@
-"""Number formats of spreadsheets: a value as its program shows it.
+"""Number formats of spreadsheets: a value as the spreadsheet program shows it.
 
 The grammar is that of ECMA-376, part 1, 18.8.31. Separators are those of English.
 """
@@ -97,7 +97,7 @@ def _section(code: str) -> _Section:
 
 
 def is_shown_with_time(code: str) -> tuple[bool, bool]:
-    """Return True each if a format shows a day, and a time of the day."""
+    """Return (True if a format shows a day, True if it shows a time of the day)."""
     tokens = [token for section in _sections(code)[:1] for token in section.tokens]
     letters = "".join(token.text.lower() for token in tokens if token.kind == "date")
     has_time = "h" in letters or any(t.kind in ("second", "clock", "elapsed") for t in tokens)
@@ -127,7 +127,7 @@ def shown_number(value: float, code: str) -> str:
 
 
 def shown_text(value: str, code: str) -> str:
-    """Return a text as a format shows it: its fourth section, or one with `@`, if there is one."""
+    """Return a text as a format shows it, by its fourth section or its section with `@`."""
     if ("@" not in code and code.count(";") < 3) or len(code) > _MAX_FORMAT:
         return value
     sections = _sections(code)
@@ -182,7 +182,10 @@ def general(value: float) -> str:
 
 
 def _chosen(sections: tuple[_Section, ...], value: float) -> tuple[_Section | None, float]:
-    """Return the section for a value, and the value without a sign that the section shows."""
+    """Return the section of a format for a value, and the value to format.
+
+    The value loses its minus sign if the section writes the sign itself.
+    """
     numeric = sections[:3]
     if any(section.condition for section in numeric):
         for section in numeric:
@@ -216,7 +219,7 @@ def _rounded(value: Decimal, digits: int) -> Decimal:
 
 
 def _decimal(section: _Section, value: float) -> str:
-    """Return a number with its digits in the places of `0`, `#` and `?`."""
+    """Format a number: its digits replace the placeholders `0`, `#` and `?` of the section."""
     tokens = section.tokens
     places = [i for i, token in enumerate(tokens) if token.kind == "digit"]
     point = next(
@@ -261,7 +264,10 @@ def _decimal(section: _Section, value: float) -> str:
 
 
 def _grouped(digits: str, order: int) -> str:
-    """Return digits with commas; the last one has this order, 0 for units."""
+    """Return digits with a comma after each group of thousands.
+
+    The last digit has the place value 10 ** `order`.
+    """
     text = ""
     for more, digit in enumerate(reversed(digits)):
         place = order + more
@@ -290,7 +296,7 @@ def _scientific(section: _Section, value: float) -> str:
 
 
 def _fraction(section: _Section, value: float) -> str:
-    """Return a number as a whole and a fraction: 1 1/2."""
+    """Format a number as a whole number and a fraction, such as "1 1/2"."""
     found = re.search(r"([0#?]+)\s*/\s*(\d+|[0#?]+)\s*$", section.text.strip().rstrip("%"))
     if not found:
         return general(value)

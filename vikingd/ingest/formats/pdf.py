@@ -182,7 +182,7 @@ def _page(
 
 
 def _find(title: str, lines: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return the first and the next line of a heading on a page."""
+    """Return (first line, line after the last) of a heading on a page; None if it is not there."""
     wanted = _key(title)
     for first in range(start, len(lines)):
         for end in range(first + 1, min(first + _WRAPPED, len(lines)) + 1):

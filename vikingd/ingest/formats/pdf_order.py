@@ -27,13 +27,13 @@ _TURNED = re.compile(r"[^(]*\)[^()]*\(")
 
 
 def in_reading_order(page: pypdfium2.PdfTextPage, text: str) -> tuple[str, bool]:
-    """Return the text of a page with its right-to-left words in the order of reading.
+    """Return the text of a page with its right-to-left words in reading order.
 
-    A word whose letters go to the right on the page is turned. Lam and alef of one glyph become
-    the character of their ligature, see `plain_letters`.
+    A word whose letters are stored from left to right is reversed. The letters lam and alef that
+    share one glyph become the character of their ligature, see `plain_letters`.
 
     Returns:
-        The text, and False if the places of its letters are unknown.
+        The text, and False if the positions of its letters are unknown.
     """
     if not RIGHT_TO_LEFT.search(text):
         return text, True
@@ -51,12 +51,15 @@ def in_reading_order(page: pypdfium2.PdfTextPage, text: str) -> tuple[str, bool]
 
 
 def plain_letters(text: str) -> str:
-    """Return the text with letters in the place of ligatures and of forms for the eye."""
+    """Return the text with plain letters instead of ligatures and presentation forms."""
     return _FORMS.sub(lambda form: unicodedata.normalize("NFKC", form[0]), text)
 
 
 def _turned(page: pypdfium2.PdfTextPage, line: int, found: re.Match[str]) -> str:
-    """Return a word in the order of reading; `line` is the start of its line in the page."""
+    """Return a word in reading order.
+
+    `line` is the index of its line's first character in the page.
+    """
     run, start = found[0], line + found.start()
     first, last = _middle(page, start), _middle(page, start + len(run) - 1)
     whole = _with_ligatures(page, run, start)
@@ -67,7 +70,7 @@ def _turned(page: pypdfium2.PdfTextPage, line: int, found: re.Match[str]) -> str
 
 
 def _with_ligatures(page: pypdfium2.PdfTextPage, run: str, start: int) -> str:
-    """Return a word in which lam and alef of one glyph are the character of their ligature."""
+    """Return a word in which lam and alef that share one glyph are one ligature character."""
     parts: list[str] = []
     is_second = False
     for at, letter in enumerate(run):

@@ -121,7 +121,10 @@ def _blocks(shapes: Iterable[Any], title: Any, depth: int) -> Iterator[str]:
 
 
 def _grid(shape_table: Any) -> list[list[str]]:
-    """Return the texts of a table; that of a cell over several rows stands in each of them."""
+    """Return the texts of a table.
+
+    The text of a cell over several rows is repeated in each of them.
+    """
     rows: list[list[str]] = []
     for row in shape_table.rows:
         texts = []

@@ -50,7 +50,7 @@ class _Compound:
         return True
 
     def key(self) -> str:
-        """Return the mark by which elements are looked up: an id, a class or a tag."""
+        """Return an id such as "#menu", else a class, else the tag, to look up the rule by."""
         for kind in "#.":
             for one, name, _ in self.needed:
                 if one == kind:
@@ -152,7 +152,7 @@ def rules_of(css: str) -> Iterator[Rule]:
 
 
 def _end(css: str, start: int) -> int:
-    """Return the place behind the brace that closes the one at `start`."""
+    """Return the position after the brace that closes the block opened at `start`."""
     depth = 0
     for brace in _BRACE.finditer(css, start):
         depth += 1 if brace[0] == "{" else -1

@@ -109,7 +109,7 @@ class _Page:
         element.decompose()
 
     def _remove_text(self, element: Tag, is_shown: Callable[[dict[str, str]], bool]) -> None:
-        """Remove the text of an element, but for parts below it that a style of their own shows."""
+        """Remove the text of an element, except in parts whose own style makes them visible."""
         texts = [one for one in element.find_all(string=True) if _is_text(one)]
         if not any(map(_has_words, texts)):
             return
@@ -161,7 +161,7 @@ def _may_hide(rule: Rule) -> bool:
 
 
 def _is_gone(style: dict[str, str]) -> bool:
-    """Return True for an element that is not shown, whatever its parts say."""
+    """Return True if a style hides an element with all elements below it."""
     if style.get("display") == "none" or style.get("content-visibility") == "hidden":
         return True
     opacity = _LENGTH.fullmatch(style.get("opacity", ""))
@@ -211,7 +211,7 @@ def _has_tiny_font(style: dict[str, str]) -> bool:
 
 
 def _pixels(value: str) -> float | None:
-    """Return a length in pixels, roughly; None if it is none."""
+    """Return an approximate length in pixels; None if the text is no length."""
     found = _LENGTH.fullmatch(value.strip())
     return float(found[1]) * _PIXELS.get(found[2] or "px", 1) if found else None
 
@@ -246,12 +246,15 @@ def _are_alike(a: Color, b: Color) -> bool:
 
 
 def _is_side(element: Tag, soup: BeautifulSoup) -> bool:
-    """Return True unless an element holds most of a page, as it does while a dialog is open."""
+    """Return True if an element has at most half of the text of a page.
+
+    A page marks its main part as hidden while a dialog is open; that part is no hidden text.
+    """
     return 2 * len(element.get_text()) <= max(len((soup.body or soup).get_text()), 1)
 
 
 def is_of_formula(element: Tag) -> bool:
-    """Return True for the hidden markup of a formula, beside a picture or signs that show it.
+    """Return True for the hidden markup of a formula that is also shown as a picture or characters.
 
     Wikipedia and MathJax write formulas twice: the markup is for programs that read pages aloud.
     """

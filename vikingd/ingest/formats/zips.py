@@ -89,7 +89,7 @@ def xml(data: bytes) -> Any:
 
 
 def stated(archive: zipfile.ZipFile) -> tuple[str, int | None]:
-    """Return the title and the time of the last change of an office document."""
+    """Return the title and the last change of an office document, by its properties."""
     try:
         root = xml(archive.read(_CORE))
     except (KeyError, Failed, *BROKEN):
@@ -100,7 +100,7 @@ def stated(archive: zipfile.ZipFile) -> tuple[str, int | None]:
 
 
 def moment(text: str) -> int | None:
-    """Return a time in ISO 8601 as microseconds since the epoch; None if it is none."""
+    """Convert ISO 8601 to microseconds since the epoch; None for any other text."""
     try:
         return time_of(datetime.fromisoformat(text.strip()))
     except (ValueError, OverflowError):
@@ -108,7 +108,7 @@ def moment(text: str) -> int | None:
 
 
 def joined(base: str, path: str) -> str:
-    """Return the name of a member that the member `base` names by a relative path."""
+    """Resolve a relative path in the archive member `base`; return the name of the other member."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(base), path))
 
 
