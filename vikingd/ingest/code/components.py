@@ -101,7 +101,7 @@ def scripts_are_read() -> bool:
 
 
 def component_parts(content: str, name: str, fits: Callable[[int, int], bool]) -> list[Part] | None:
-    """Return the parts of a component in order; see `parts.parts`.
+    """Return the parts of a component in order; see `code_parts.parts`.
 
     Returns:
         None for an HTML template whose scripts define nothing.
