@@ -142,7 +142,7 @@ class SqliteCommitting(Committing):
         return self._number("page_count")
 
     def free_pages(self) -> int:
-        """Return the number of pages that `give_back` can free; 0 before `database_rewrite.convert`."""
+        """Return the pages that `give_back` can free; 0 before `database_rewrite.convert`."""
         return self._number("freelist_count") if self._number("auto_vacuum") else 0
 
     def give_back(self, pages: int) -> int:
