@@ -55,7 +55,7 @@ class KeysFile:
         self._lock = threading.Lock()  # of the connection
         self._check_present()
         with self._opening():
-            lost = "" if is_copy else self._loss(accept_older)
+            lost = "" if is_copy else self._accepted_loss(accept_older)
             self._connection = connect(path)
         if lost:
             self._accept(lost)
@@ -117,7 +117,7 @@ class KeysFile:
             self._check_files()
         try:
             with self.transaction("IMMEDIATE") as db:
-                self._follow(state_of(db))
+                self._write_mark(state_of(db))
         except StoreFailed as error:  # the change is made all the same
             _log.warning("%s, the mark of the keys, cannot be written: %s", self._marker, error)
 
@@ -207,7 +207,7 @@ class KeysFile:
             "ones in the log, and revoke again what was revoked"
         )
 
-    def _loss(self, accept_older: bool) -> str:
+    def _accepted_loss(self, accept_older: bool) -> str:
         """Return the message if the file is older than its mark and that is accepted; else "".
 
         Raises:
@@ -258,9 +258,9 @@ class KeysFile:
             if not (marks and (marks[-1].store, marks[-1].revision) == (state.id, state.changes)):
                 with suppress(FileNotFoundError):
                     sync(log_of(self.path))
-                self._follow(state)
+                self._write_mark(state)
 
-    def _follow(self, state: State) -> None:
+    def _write_mark(self, state: State) -> None:
         """Write the state of the file after a commit to the mark, and sync it.
 
         The caller must hold the file's write lock, because other processes write the mark, too.

@@ -236,7 +236,7 @@ class Lane:
         if self._slots - self._free == 2:
             self._turns.allow(self._crowded)
 
-    def took(self, seconds: float) -> None:
+    def count_held(self, seconds: float) -> None:
         """Add the seconds for which a slot was held to the mean that estimates waits."""
         self._took += _MEMORY * (seconds - self._took)
 
@@ -323,7 +323,7 @@ class Slot(_OfCall):
     async def __aexit__(self, *_: object) -> None:
         """Free the slot when no piece of the call runs on a thread any more."""
         lane, name = self._lane, self._call.name
-        lane.took(time.monotonic() - self._started)
+        lane.count_held(time.monotonic() - self._started)
         running = [future for future in tuple(self._running) if not future.done()]
         if not running:
             lane.give(name)

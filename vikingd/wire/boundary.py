@@ -238,7 +238,7 @@ def _guard(
         streams.note()
         size = len(data)
         reply = await answer(data, context)
-        intake.let_go(size)
+        intake.trim_later(size)
         if isinstance(reply, grpc.Status):
             # gRPC keeps the raised error in a cycle, with this frame and the error in handling. So
             # no error is in handling here, and the frame has no request.

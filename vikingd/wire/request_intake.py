@@ -64,13 +64,13 @@ class Intake:
         finally:
             self._waiting -= size
 
-    def let_go(self, size: int) -> None:
+    def trim_later(self, size: int) -> None:
         """Return freed memory to the system in a while, if a message of `size` bytes was large."""
         if size > INLINE_BYTES and not self._will_trim:
             self._will_trim = True
-            asyncio.get_running_loop().call_later(_TRIM_AFTER, self._let_go)
+            asyncio.get_running_loop().call_later(_TRIM_AFTER, self._trim)
 
-    def _let_go(self) -> None:
+    def _trim(self) -> None:
         self._will_trim = False
         with suppress(RuntimeError):  # the thread has ended
             self._thread.submit(trim)

@@ -34,5 +34,5 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def plain(value: Any) -> str:
-    """Return a string with spaces for its control characters; "" for another type."""
+    """Return a string with control characters as spaces; "" for a value of another type."""
     return _CONTROL.sub(" ", value).strip() if isinstance(value, str) else ""
