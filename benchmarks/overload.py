@@ -54,7 +54,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a light Find beside one heavy call.
+    """The result of a light Find that ran at the same time as one heavy call.
 
     Attributes:
         light: seconds of the light calls.

@@ -269,10 +269,7 @@ class Recomputation:
         mismatch: Sequence[bool],
         use_dense: bool,
     ) -> float:
-        """Return the cap for texts in other scripts: the best node score in the query's script.
-
-        Only the texts with the highest lexical scores count.
-        """
+        """Return the best node score in the query's script, of texts with high lexical scores."""
         own = [i for i, far in enumerate(mismatch) if not far and lexical[i] > 0]
         if not use_dense or not any(mismatch) or "other script" in self._without:
             return math.inf
@@ -413,10 +410,7 @@ def compare(
 
 
 def _capped(dense: float, cap: float) -> float:
-    """Return the node score of a text in another script than the query's.
-
-    `cap` limits it: the best node score in the query's script.
-    """
+    """Return the node score of a text in another script than the query's, limited by `cap`."""
     return max(OTHER_SCRIPT * dense, min(dense, cap - CAP_SLOPE * (1 - dense)))
 
 
@@ -463,10 +457,7 @@ def _length(document: Mapping[str, int]) -> int:
 
 
 def _counts_in_length(term: str) -> bool:
-    """Return True if a term counts in the length of a document; the parts of a name do not.
-
-    See `vikingd.index.lexicon.tokens`.
-    """
+    """Return False for a part of a name, see `vikingd.index.lexicon.tokens`."""
     return term_hash(term) < UNCOUNTED
 
 

@@ -80,7 +80,7 @@ class Context:
         return METADATA
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        """Return what a certificate says of the client; there is none."""
+        """Return the client's certificate data: there are none."""
         return {}
 
     def time_remaining(self) -> float | None:

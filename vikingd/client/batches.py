@@ -144,7 +144,7 @@ def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
                 half = len(part) // 2
                 unsent += [part[half:], part[:half]]
                 continue
-            # The place in this request tells the caller nothing.
+            # The index in this request means nothing to the caller.
             reason = error.message.removeprefix("contexts[0]").lstrip(".: ")
             faults = (is_of_contexts and _fault(context) for context in part)
             sent.failed += [

@@ -199,7 +199,10 @@ class _Connected(Methods):
 
     @property
     def _deadline(self) -> float | None:
-        """Return the timeout for gRPC; None if there is none, or gRPC cannot count it."""
+        """Return the timeout for gRPC in seconds.
+
+        None if there is none, or it is too long for gRPC.
+        """
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
     def _begin(self, rpc: Any, request: Any, sent: str | None = None) -> Any:

@@ -123,7 +123,7 @@ class Client(Connection, BlockingMethods):
                 if before is not None:
                     before.result()
                 found = run(self, commit.steps())
-            except BaseException as error:  # the future tells of it
+            except BaseException as error:  # the future has the error
                 ended.set_result(None)
                 result.set_exception(error)
             else:

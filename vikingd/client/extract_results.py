@@ -66,7 +66,7 @@ class ForgetProposal:
 
 @dataclass(frozen=True, slots=True)
 class UntakenSentence:
-    """A sentence of the user that became no memory of its own, its message, and the reason."""
+    """A sentence of the user that gave no memory, with the index of its message and the reason."""
 
     text: str
     message: int

@@ -186,7 +186,7 @@ class Importer:
                         self._pending.add(pool.submit(run, self._client, put_in_parts(batch)))
                 self._collect(wait(self._pending).done)
                 self._check_cancelled()
-                self.summary.kept = self._left_behind()
+                self.summary.kept = self._stored_but_left_out()
                 if self._delete:
                     gone = self._gone()
                     self._no_longer_described(gone)
@@ -244,7 +244,7 @@ class Importer:
             summary.failed.append(Failure(draft.uri, f"is not below {self._top}"))
             return None
         self._seen.add(draft.uri)
-        if not self._makes_way(draft):
+        if not self._place_is_free(draft):
             return None
         present = self._present.get(draft.uri)
         if present:
@@ -284,12 +284,12 @@ class Importer:
         for one in draft.passages:
             of_text = known[without_layout(draft.content[one.start : one.end])]
             if of_text and (old := of_text.popleft()) and one.entry:
-                more = _more(one.entry, old)
+                more = _merged_states(one.entry, old)
                 one = replace(one, entry=None if more == replace(old, id=0) else more)
             passages.append(one)
         return replace(draft, passages=tuple(passages))
 
-    def _makes_way(self, draft: Draft) -> bool:
+    def _place_is_free(self, draft: Draft) -> bool:
         """Return True unless a stored file is in the place of a needed directory, or the reverse.
 
         With `delete` such a context is removed; otherwise the draft is listed as failed.
@@ -341,7 +341,7 @@ class Importer:
         for batch in batches(messages):
             self._count(run(self._client, put_in_parts(batch)))
 
-    def _left_behind(self) -> list[str]:
+    def _stored_but_left_out(self) -> list[str]:
         """Return the topmost stored contexts whose files still exist but are now left out.
 
         A file that `include` does not match may belong to another import; it counts only with
@@ -444,7 +444,7 @@ def _read_lines(path: Path, top: str) -> Iterator[Item]:
         yield replace(item, uri=top) if lost else item
 
 
-def _more(given: Entry, known: Entry) -> Entry:
+def _merged_states(given: Entry, known: Entry) -> Entry:
     """Merge two states of a memory: the higher counters, the later time, the earlier creation."""
     times = [time for time in (given.time, known.time) if time is not None]
     created = [time for time in (given.created_at, known.created_at) if time is not None]

@@ -82,7 +82,7 @@ class Daemon:
 _children: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()
 
 
-def _let_go() -> None:
+def _close_pipes() -> None:
     """Close the pipes to the daemons in a forked process, which would keep the daemons running."""
     for process in list(_children):
         if process.stdin is not None:
@@ -90,7 +90,7 @@ def _let_go() -> None:
                 process.stdin.close()
 
 
-os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=_close_pipes)
 
 
 def _address(

@@ -82,7 +82,7 @@ class Commit:
                 raise
             session.commits.unsure = None
             session.committed = max(session.committed, piece.end)
-            results.append(_moved(result, piece.offset))
+            results.append(_with_offset(result, piece.offset))
         if not results:
             return ExtractResult((), (), ExtractSource.NONE, "no message is new", 0)
         if len(results) == 1:
@@ -112,7 +112,7 @@ class Commit:
             yield Piece(SearchSession(self._summary, some, session.id), arguments, begin, stop)
 
 
-def _moved(result: ExtractResult, by: int) -> ExtractResult:
+def _with_offset(result: ExtractResult, by: int) -> ExtractResult:
     """Add `by` to all message indices of a result; they then count from the session's beginning."""
 
     def moved(one: Any) -> Any:

@@ -144,7 +144,7 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
         self._make = checks if kind == "steps" else sendable()(checks)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Made:
-        """Return what the function makes of checked arguments."""
+        """Check the arguments, and return the request that the declaring function makes of them."""
         try:
             return self._make(*args, **kwargs)
         except Unsendable as error:

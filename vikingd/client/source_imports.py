@@ -168,7 +168,7 @@ def import_source(
             except (InterruptedError, KeyboardInterrupt):
                 return ImportSummary(end="interrupted", dry_run=dry_run)
             if not (record.fetched_at or fetched.origins):
-                raise _nothing(fetched)
+                raise _no_files_error(fetched)
             was_done = record.result.get("end") == "done" and not record.result.get("failed")
             if only_changed and was_done and fetched.is_unchanged:
                 summary = ImportSummary(
@@ -310,7 +310,7 @@ class _Import:
         has_files = False
         for item in read_files(self._tree):
             if not isinstance(item, Draft):
-                yield self._shown(item)
+                yield self._with_relative_path(item)
             elif item.uri == self._record.uri and item.is_directory:
                 top = item
             else:
@@ -322,7 +322,7 @@ class _Import:
         elif has_files and (found := self._top(top)):
             yield found
 
-    def _shown(self, item: T) -> T:
+    def _with_relative_path(self, item: T) -> T:
         """Return a remark with its path relative to the source, and not in the cache."""
         if isinstance(item, Linked):
             return item
@@ -406,7 +406,7 @@ def _counts(summary: ImportSummary) -> dict[str, Any]:
     }
 
 
-def _nothing(fetched: Fetched) -> SourceFailed:
+def _no_files_error(fetched: Fetched) -> SourceFailed:
     """Return the error for a first fetch that found no file."""
     why = [f"{one.address} {one.reason}" for one in fetched.not_taken[:3]]
     return SourceFailed("; ".join(why) or "there is no file to import")

@@ -78,8 +78,8 @@ def unreachable(message: str, address: str) -> tuple[str, str]:
     return message.rsplit(": ", 1)[-1], _START
 
 
-def _is_told(message: str, address: str) -> bool:
-    """Return True if gRPC's message gives a reason other than that the connection is refused."""
+def _has_reason(message: str, address: str) -> bool:
+    """Return True if gRPC's message gives another reason than a refused connection."""
     return any(part in message for part, *_ in _faults(address)) or bool(_REFUSED.search(message))
 
 
@@ -112,7 +112,7 @@ def looked_at(message: str, address: str, credentials: Credentials) -> str:
 
     The fault is in gRPC's words. The call blocks for a few seconds at most.
     """
-    if _is_told(message, address):
+    if _has_reason(message, address):
         return message
     for host, port, name in _hosts(address, credentials):
         with suppress(OSError), socket.create_connection((host, port), _SECONDS) as raw:
@@ -166,7 +166,7 @@ def _of_tls(raw: socket.socket, name: str, credentials: Credentials) -> str:
 
 
 def _of_plain(raw: socket.socket) -> str:
-    """Return the fault of a connection in plain text; "" if there is none."""
+    """Return the fault of a plain-text connection in gRPC's words; "" if there is none."""
     try:
         raw.sendall(_HELLO)
         answer = raw.recv(1)

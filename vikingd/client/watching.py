@@ -222,7 +222,7 @@ class Watched:
         if importer.error is not None:
             raise importer.error
         folder.settle(found, at, importer.remaining)
-        summary.unreadable = self._news(summary.unreadable, found)
+        summary.unreadable = self._not_reported_yet(summary.unreadable, found)
         changes = summary.created, summary.updated, summary.moved, summary.deleted
         has_news = any(changes) or summary.unreadable or summary.failed or summary.secrets
         return summary if has_news or is_first else None
@@ -307,7 +307,9 @@ class Watched:
                 else:
                     yield self._client.get(uri).context
 
-    def _news(self, unreadable: list[Unreadable], found: Difference) -> list[Unreadable]:
+    def _not_reported_yet(
+        self, unreadable: list[Unreadable], found: Difference
+    ) -> list[Unreadable]:
         """Return the unreadable files that were not reported yet in their present state."""
         news = []
         for item in unreadable:

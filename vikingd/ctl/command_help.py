@@ -20,10 +20,10 @@ _FULL, _FULL_FLAG = "--trace=full", "--full-trace"
 
 
 class Command(TyperCommand):
-    """A command whose help has its own options alone, and whose --trace may have a value."""
+    """A command whose help lists only its own options, and whose --trace may have a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; `--trace=full` is a flag of its own for the parser."""
+        """Parse the arguments; the parser treats `--trace=full` as another flag."""
         end = args.index("--") if "--" in args else len(args)
         has_full = any(_FULL_FLAG in one.opts for one in self.params)
         known = [_FULL_FLAG if has_full and one == _FULL else one for one in args[:end]]

@@ -51,7 +51,7 @@ _EXIT_CODES = {
 
 # So wide that nothing wraps when the output is not a terminal.
 _PIPE_WIDTH = 1 << 30
-_WIDTH, _HEIGHT = 80, 25  # of a terminal that does not tell
+_WIDTH, _HEIGHT = 80, 25  # of a terminal that does not report its size
 
 _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
@@ -96,7 +96,7 @@ class Session:
             self.print(*renderables)
             if footer is not None and not self.quiet:
                 (self.out if self.out.is_terminal else self.err).print(footer)
-        if self.form is Form.URI or self.quiet:  # texts for people tell it themselves
+        if self.form is Form.URI or self.quiet:  # texts for people include it
             for one in getattr(reply, "degraded", ()):
                 self.warn(f"degraded: {one.detail}")
 

@@ -36,5 +36,5 @@ def checked(part: str, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
     except PermissionError as error:
         found = f"not checked: this user may not read {error.filename}"
         yield Check(WARN, part, found, "run it as the user of the daemon")
-    except Exception as error:  # the other checks go on
+    except Exception as error:  # the other checks are still made
         yield Check(WRONG, part, f"could not be checked: {type(error).__name__}: {error}")

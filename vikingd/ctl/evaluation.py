@@ -25,7 +25,7 @@ K = 10
 """The results of each search that are looked at."""
 
 _FIRST, _THREE = 1, 3
-_FEWEST = 10  # values whose resamples tell of the interval of their mean
+_FEWEST = 10  # values; with fewer, resampling gives no useful interval
 
 
 Results: TypeAlias = Sequence[Sequence[str]]

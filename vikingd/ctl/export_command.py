@@ -124,7 +124,7 @@ class Summary:
 class Exporter:
     """One export of a directory's subtree or of a file.
 
-    A write during the export may be part of the export or not.
+    A write during the export may or may not be in it.
 
     Raises:
         ClientError: the context does not exist, no daemon answers, or the daemon sends a context

@@ -103,7 +103,7 @@ def passage_line(section: str, text: str) -> Text:
 
 
 def place_of(memory: Memory | ExtractedMemory) -> Text:
-    """Return the URI and the section of a memory."""
+    """Return the URI and the section of a memory in one text."""
     place = Text(memory.uri, "bold")
     return place.append(f" > {memory.section}" if memory.section else "", "dim")
 

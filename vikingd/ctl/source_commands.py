@@ -174,7 +174,7 @@ def _canonical(name: str) -> str:
 
 
 def _asked(record: Record) -> Asked:
-    """Return the parsed address of a record."""
+    """Return the parsed address of a source's record."""
     gone = Address(Kind.ARCHIVE, record.address, record.address)  # of an archive on this machine
     return address_of(record.address) or gone, record
 

@@ -16,7 +16,7 @@ class EventKind(Enum):
 
     START = "start"  # a session begins, goes on, or goes on with an emptied context
     PROMPT = "prompt"  # the user sent a prompt; the model has not seen it yet
-    RESPONSE = "response"  # the assistant said something, and its turn may go on
+    RESPONSE = "response"  # the assistant said something, and its turn may continue
     STOP = "stop"  # the assistant's turn has ended
     COMPACT = "compact"  # the agent is about to shorten its context
     END = "end"  # the session has ended

@@ -57,7 +57,7 @@ def _checkout(directory: str) -> tuple[str, str]:
 
 
 def _linked(top: str, file: str) -> tuple[str, str]:
-    """Return the same for a checkout whose `.git` is a file: a worktree or a submodule."""
+    """Return the results of `_checkout` for a `.git` that is a file: a worktree or a submodule."""
     kind, _, where = _text(file).strip().partition("gitdir:")
     if kind or not where:
         return top, ""

@@ -36,7 +36,7 @@ _STATUS_NAMES = {3: "INVALID_ARGUMENT", 4: "DEADLINE_EXCEEDED", 5: "NOT_FOUND", 
 
 
 class CallFailed(Exception):
-    """A call without a reply; `status` is that of gRPC, or 14 (UNAVAILABLE) without one."""
+    """A call without a reply; `status` is gRPC's code, or 14 (UNAVAILABLE) if none came."""
 
     def __init__(self, status: int, message: str) -> None:
         name = _STATUS_NAMES.get(status, f"status {status}")

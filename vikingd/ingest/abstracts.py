@@ -38,18 +38,18 @@ _H2 = re.compile(r"^##(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}[ \t][^\n]*$", re.MULTILINE)
 _SIGNS = re.compile(r"[*`]|\s*\{[^{}\n]*\}|#+$|<[^<>]*>|!?\[([^\[\]]*)\]\([^()\s]*\)")
 _MAX_HEADING = 120  # characters
-_SHORT, _ENOUGH = 12, 250  # tokens of prose that may tell little, characters that need no headings
+_SHORT, _ENOUGH = 12, 250  # tokens of prose that need headings, characters that need none
 _PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
-_FEW = 40  # characters of signatures that tell little
+_FEW = 40  # characters; shorter signatures say too little
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _MARKUP = re.compile(r"\s*<[a-zA-Z!%]")
 _HASH = "#/*;-"  # the beginnings of comments
 _END = re.compile(r"[.!?…。！？:：][\"'”’»)\]」』）】》]*\Z")
 _PLAIN = ("", ".txt", ".text")
-_AHEAD = 32  # characters behind a sentence that tell whether it ends
+_AHEAD = 32  # characters after a sentence by which its end is recognized
 
 _Signatures: TypeAlias = Callable[[str, str, int], str]
 
@@ -271,7 +271,7 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
     """Return the text, cut after a sentence or else a word, to at most `limit` characters."""
     if len(text) <= limit:
         return text
-    ends = sentence_ends(text[: limit + _AHEAD])[:-1]  # The last one is only that of the slice.
+    ends = sentence_ends(text[: limit + _AHEAD])[:-1]  # The last one is the end of the slice.
     starts = (text[:end].rstrip() for end in reversed(ends) if end > limit // 4)
     if whole_sentences := next((kept for kept in starts if len(kept) <= limit), ""):
         return whole_sentences

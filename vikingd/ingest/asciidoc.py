@@ -98,7 +98,7 @@ def plain(source: str, attributes: dict[str, str] | None = None) -> str:
 
 
 class _Scan:
-    """One pass over the lines of a content."""
+    """A parser of a content that reads its lines once."""
 
     def __init__(self, content: str, start: int) -> None:
         found = [(one.start(), one[1].rstrip()) for one in _LINE.finditer(content, start)]

@@ -145,7 +145,7 @@ def _is_directive(line: str) -> bool:
 
 
 class _Scan:
-    """One pass over the lines of a text."""
+    """A parser that removes the directives of a text and reads its lines once."""
 
     def __init__(self, text: str, nested: int) -> None:
         self._text = text
@@ -158,7 +158,7 @@ class _Scan:
     def result(self) -> str:
         """Return the text without directives."""
         text, at = self._text, 0
-        begins_block = True  # behind an empty line, where a statement of MDX may stand
+        begins_block = True  # after an empty line, where an MDX statement may begin
         while stop := _STOP.search(text, at):
             if at < stop.start():
                 self._parts.append(text[at : stop.start()])

@@ -204,7 +204,7 @@ def file_text(context: Context, path: str = "") -> str:
     derived = stated_abstract(content, name) or derive_abstract(content, name)
     if given.abstract and given.abstract != derived:
         values["description"] = given.abstract
-    # The time of a memory file is that of its first memory, which is of little use in the file.
+    # The time of a memory file is the time of its first memory, which is of little use here.
     is_memory = uris.context_type(context.uri) is ContextType.MEMORY
     if given.time is not None and given.time != time_of(stated.get("date")) and not is_memory:
         values["date"] = iso(given.time)

@@ -66,10 +66,10 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     """Return the first prose of a text; all paragraphs if there is no prose.
 
     Each paragraph has a flag: True if it may be the prose. Prose that is not about the topic (see
-    `_is_beside`) is taken only if there is no other. The same holds for a sentence that refers back
-    to the introduction of a list or code. If the first prose has no word of the title, a later one
-    that begins with such words is taken. Short prose is continued with the next paragraphs, up to a
-    heading, which is an empty paragraph.
+    `_is_off_topic`) is taken only if there is no other. The same holds for a sentence that refers
+    back to the introduction of a list or code. If the first prose has no word of the title, a later
+    one that begins with such words is taken. Short prose is continued with the next paragraphs, up
+    to a heading, which is an empty paragraph.
 
     Raises:
         TooCostly: the paragraphs before the first prose take too long to parse.
@@ -93,7 +93,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 if (
                     prose
                     and _has_title_words(keys, prose[:_SUBJECT], _MOST)
-                    and not (_is_beside(prose) or leans(prose))
+                    and not (_is_off_topic(prose) or leans(prose))
                 ):
                     return prose
                 if looked_at == _LATER:
@@ -101,7 +101,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 continue
             elif prose and is_introduced and leans(prose):
                 leaning = leaning or prose
-            elif prose and not _is_beside(prose):
+            elif prose and not _is_off_topic(prose):
                 found.append(prose)
             elif prose:
                 beside = beside or prose
@@ -171,7 +171,7 @@ def _prose_of(text: str) -> str:
     return text
 
 
-def _is_beside(text: str) -> bool:
+def _is_off_topic(text: str) -> bool:
     """Return True for prose that is not about the topic, or is a single question."""
     if _BESIDE.match(text):
         return True

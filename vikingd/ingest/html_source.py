@@ -13,9 +13,9 @@ from vikingd.domain.text import join_lines, one_line
 from vikingd.ingest.frontmatter import front_matter
 
 _BEGINNING = 1 << 16  # characters that hold the title and the first paragraph
-_MANY = 10  # attributes that tell as much as any number of them
+_MANY = 10  # attributes; a larger number is no stronger sign
 _LITTLE = 200  # characters of text that a fragment of an application has
-_SHORT = 120  # characters of a fragment that tells nothing
+_SHORT = 120  # characters; a shorter fragment gives no evidence
 _LONG = 1 << 15  # characters that no fragment of an application has
 _FEW = 20  # characters of text that are none to a reader
 

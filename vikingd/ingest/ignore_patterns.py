@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Parts of the regular expressions of pathspec.
-_PATH_GROUP = "(?P<ps_d>/)"  # the "/" behind a matched directory
+_PATH_GROUP = "(?P<ps_d>/)"  # the "/" after a matched directory
 _LEVELS = "(?:/.+)?"  # "**" between two "/"
 _STAR = "[^/]*"
 

@@ -36,7 +36,7 @@ _HEAD = 1 << 20  # bytes from which the number of lines is estimated
 _LONGEST = 32 << 20  # bytes of a line; a content has 2 MiB, and escapes take up to six times that
 
 _MAX_NUMBER = (1 << 63) - 1
-_DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
+_DIGITS = 16  # of a fingerprint: enough to distinguish the memories of one file
 
 _FORM = {
     "uri": str,
@@ -80,7 +80,7 @@ def _estimated(file: Path) -> int:
         with open_regular(file) as lines:
             head, size = lines.read(_HEAD), os.fstat(lines.fileno()).st_size
     except OSError:
-        return 0  # the reading tells of it
+        return 0  # reading the file reports the fault
     return head.count(b"\n") * size // max(1, len(head))
 
 
@@ -144,7 +144,7 @@ def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
     context, so that each link is in one record.
     """
     text = {} if context.is_directory else {"text": context.content}
-    given = as_put(context)  # Derived texts and those of a model go on following the content.
+    given = as_put(context)  # Without derived texts: an import derives them again.
     kept: dict[str, Any] = {
         "title": context.title,
         "abstract": given.abstract,

@@ -44,7 +44,7 @@ _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])")
 _LINEWISE = frozenset({"fence", "code_block", "html_block", "table_open"})
 # The match begins at a run of spaces; otherwise each space of a long run would be tried.
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*+(?:\{\s*(?:[#.:]|[\w-]+=)[^{}]*\}|\{/\*[^{}]*\*/\})\s*$")
-_CLOSING = re.compile(r"(?<!\s)\s++#+$")  # the signs behind a heading
+_CLOSING = re.compile(r"(?<!\s)\s++#+$")  # the closing signs of a heading
 _TAG = re.compile(r"<!--.*?-->|<[^<>]*+>", re.DOTALL)
 # Lines that begin with a letter are always paragraphs. For a short text, skipping the parser saves
 # most of the time.

@@ -48,7 +48,7 @@ def main(handle: int, seconds: float) -> None:
 
 
 def _message(link: socket.socket) -> bytes:
-    """Return the next message; end this process if there is none."""
+    """Return the next message from the parent; end this process if there is none."""
     try:
         (size,) = LENGTH.unpack(_bytes(link, LENGTH.size))
         return _bytes(link, size)

@@ -46,7 +46,7 @@ _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
 _LINE_END = re.compile(_EOL)
 _BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
-# An unindented item with text, a heading, or an unindented line behind a blank one.
+# An unindented item with text, a heading, or an unindented line after a blank one.
 _PLAIN_ITEM = re.compile(
     r"(?:\A|(?<=[\r\n])|(?<=\ufeff))(?:(?P<item>(?:[-+*]|\d{1,9}[.)])[ \t]++(?=[^\r\n]))"
     r"|(?=#{1,6}[ \t])|(?<=\n\n)(?=\S)|(?<=\n\r\n)(?=\S))"

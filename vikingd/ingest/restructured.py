@@ -19,7 +19,7 @@ _OBJECT = 100  # the level of the outermost object; titles have lower ones
 _MAX_STYLES = 64  # of titles
 _SHORTEST = 4  # signs of an underline that may be shorter than its title
 
-_BEGINNING = 1 << 16  # characters that tell the syntax of a text
+_BEGINNING = 1 << 16  # characters by which the syntax of a text is recognized
 _SIGN = re.compile(r"^\.\. (?:[a-z][\w+.:-]*::|_[^\s:][^\n:]*:)(?=\s|\Z)", re.MULTILINE)
 _UNDERLINE = re.compile(r"^(?:={3,}|-{3,}|~{3,}|\*{3,}|#{3,}|\^{3,})\r?$", re.MULTILINE)
 
@@ -123,7 +123,7 @@ def _plain_part(found: re.Match[str]) -> str:
 
 
 class _Scan:
-    """One pass over the lines of a content."""
+    """A parser of a content that reads its lines once."""
 
     def __init__(self, content: str, start: int) -> None:
         self._starts: list[int] = []

@@ -190,7 +190,7 @@ def _token(text: str, at: int, form: Form, end: int) -> tuple[Secret | None, int
     if match is None:
         return None, end
     value = match["value"]
-    is_name = start == "sk-" and not is_random(value)  # that of a class in a page
+    is_name = start == "sk-" and not is_random(value)  # a CSS class, for example
     secret = None if is_name or is_fake(value) else Secret(*match.span("value"), kind)
     return secret, match.end()
 

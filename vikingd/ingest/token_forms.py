@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-# By kind: the fixed start of a token, and the characters behind it. "%" stands for letters and
+# By kind: the fixed start of a token, and the characters after it. "%" stands for letters and
 # digits, "~" for these with "_" and "-".
 _TOKENS = (
     ("AWS access key", "AKIA", r"[A-Z2-7]{16}"),

@@ -59,7 +59,7 @@ _SCRIPT = re.compile(r"(?i).+\.(?:[cm]?js|css)")
 _MUCH = 8 << 10  # characters of generated code; less may be a table that people read
 _MINIFIED = 4096  # characters
 _LONG_LINE = 400  # characters of a line on the average
-_DENSE = 0.12  # share of white space; that of prose and of code by hand is larger
+_DENSE = 0.12  # share of white space; prose and hand-written code have a larger one
 
 
 def unread_file(name: str) -> str:

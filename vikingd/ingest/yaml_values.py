@@ -35,7 +35,7 @@ _CONSTANTS = {
 }
 _MOST_LEVELS = 6  # of a broken block; each is parsed by itself
 
-# The key of a line. Without a space behind its colon it is only taken in a broken block.
+# The key of a line. Without a space after its colon it counts only in an invalid block.
 _KEY = re.compile(
     r"""[ ]*+(?:
     (?P<quoted>"[^"\n]{1,128}"|'[^'\n]{1,128}')[ \t]*:(?=[ \t]|$)

@@ -278,7 +278,7 @@ class _Stored:
     def item(self, store: VikingdStore, score: float | None = None) -> SearchItem:
         namespace, key = store._place(self.context.uri)
         created = self.context.create_time or _EPOCH
-        # The time of an item is that of the client's clock, which may be behind the daemon's.
+        # The time of an item is by the client's clock, which may be behind the daemon's.
         updated = max(created, self.context.time or _EPOCH)
         return SearchItem(namespace, key, self.value(store.client), created, updated, score)
 

@@ -144,7 +144,7 @@ def _fitted(
 
 
 def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
-    """Return a match with at most so many passages."""
+    """Return a match as a file of the answer, with this number of passages at most."""
     shown = match.passages[:passages]
     start = _letters(match.abstract)[:_SAID]
     repeated = any(start in _letters(passage.text) for passage in shown)

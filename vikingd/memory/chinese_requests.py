@@ -17,7 +17,7 @@ _FORM = Patterns("chinese_requests")
 
 
 def request(sentence: str) -> Asked | None:
-    """Return what a sentence asks to forget; None for no request."""
+    """Return the request to forget in a sentence; None if it has none."""
     sentence = _FORM.QUOTED_NAME.sub(r"「\1」", sentence)
     text = simplified(sentence)
     if _FORM.UNREAL.search(text):

@@ -190,7 +190,7 @@ class Changing(Remembering):
                 work.of(uri).add(self.text, self.section, self.title, entry)
             else:
                 uri, taken = place
-                work.of(uri).replace(taken, self._marked(self.text, taken.passage), entry)
+                work.of(uri).replace(taken, self._with_pin_mark(self.text, taken.passage), entry)
             for at, one in older:
                 if (at, one) != place:
                     work.of(at).remove(one)

@@ -23,7 +23,7 @@ _SOMEBODY = in_both("WHO")
 
 
 def request(sentence: str) -> Asked | None:
-    """Return what a sentence asks to forget; None for no request."""
+    """Return the request to forget in a sentence; None if it has none."""
     if _FORM.UNREAL.search(sentence):
         return None
     for begin, at in ((0, 0), *(one.span() for one in _FORM.JOINT.finditer(sentence))):

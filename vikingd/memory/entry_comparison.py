@@ -25,14 +25,14 @@ _EMPHASIS = re.compile(r"\*+")
 _OUTSIDE = lazy(rf"[\W{_WIDE}]")  # beside a letter or digit, an asterisk is an operator
 _CLOSED = re.compile(r"[\w.!?:。]")
 _END = ".!。… "
-_FOLDER = frozenset((" .", " .."))  # behind a command, such as "git add ."
+_FOLDER = frozenset((" .", " .."))  # after a command, such as "git add ."
 _QUOTES = frozenset(('""', "''", "“”", "‘’", "„“", "«»", "「」", "『』"))
 _PHRASE = lazy(rf"[\s{_WIDE}]")  # in no identifier such as `__init__`
 _BEGIN = re.compile(r"(?:^|[.!?] |。)[\"'“‘„«「『(]*[^\W\d_]")
 _RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 
 _WORD = lazy(rf"[{CJK_CHARS}]|[^\s{CJK_CHARS},;]+(?:[,;][^\s{CJK_CHARS},;]+)*|[,;]")
-_STOPS = ",;.、。…"  # behind a word
+_STOPS = ",;.、。…"  # after a word
 
 
 def _word_set(words: str) -> frozenset[str]:
@@ -79,11 +79,11 @@ _CHINESE = _phrases(
     ("之后|以后", "后"),
     ("(每[^都,;。]{1,20})都", r"\1"),
 )
-# Words that never change a fact. "is" is none of them: it tells being called from calling.
+# Words that never change a fact. "is" is none of them: "is called" differs from "called".
 _EMPTY = _word_set("a an the please really 的 请 很")
 # The first words of phrases that may begin or end a sentence.
 _ADVERBIAL = _word_set("after at before during every for from if in on since until when while with")
-# Words that change the meaning of the word behind them.
+# Words that change the meaning of the next word.
 _BOUND = _word_set(
     "all also but even except hardly just neither never no nobody none nor not nothing "
     "only unless without 不 别 勿 无 未 没 非"

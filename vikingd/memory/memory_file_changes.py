@@ -107,7 +107,7 @@ class Remembering:
         self._known = known
         files = self._compared(series)
         if self._repeated(files) is None:
-            self._written(*self._place(files), None, self._marked())
+            self._written(*self._place(files), None, self._with_pin_mark())
 
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
         """Return the changes of the series as it is now."""
@@ -123,7 +123,7 @@ class Remembering:
         if met is not None:
             return [self._reinforced(files, met)]
         uri, file = self._place(files)
-        marked = self._marked()
+        marked = self._with_pin_mark()
         if self._is_large and (self._last is None or self._last[0] != (uri, file, None, marked)):
             return []  # The file is made again before the next try.
         entry = Entry(new_id(), time=self.time, created_at=self.now)
@@ -161,7 +161,7 @@ class Remembering:
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
         self.outcome = Outcome(Remembered.REINFORCED, entry, near.said, uri=near.uri)
         stands = entries.clean(met.passage)
-        text = self._marked(near.said if self.time < said_before else self.text, stands)
+        text = self._with_pin_mark(near.said if self.time < said_before else self.text, stands)
         if stands == text:
             return Rewritten(counters=(entry,))
         why = "it is no list item"
@@ -185,7 +185,7 @@ class Remembering:
         uri, one = found
         return Near(uri, one, entries.said(one.passage))
 
-    def _marked(self, text: str = "", instead_of: str = "") -> str:
+    def _with_pin_mark(self, text: str = "", instead_of: str = "") -> str:
         """Return a text with a pin mark if the request says so.
 
         By default if the replaced text had it.

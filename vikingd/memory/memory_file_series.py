@@ -164,7 +164,7 @@ class Compared:
 
     @property
     def last(self) -> MemoryFile | None:
-        """The last file; None if there is none."""
+        """The last file of the series; None if it has none."""
         if not self.files:
             return None
         uri, known = self.files[-1]

@@ -36,7 +36,7 @@ class Remembered(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """The scope of memories: those of no project, those of one project, or both.
+    """The memories that a call may read: those of no project, those of one project, or both.
 
     The memories of no project are the caller's own, if it has a user, and the shared ones.
     """

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def file_of(first: str, number: int) -> str:
-    """Return the URI of a file of a series, given that of the first one, which has number 1."""
+    """Return the URI of file `number` of a series, given the URI of file 1."""
     if number == 1:
         return first
     directory, suffix = _stem(first)

@@ -246,7 +246,7 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
         for text in dict.fromkeys((_trimmed(said), plain)):
             if (parts := _parsed(text, now, _antecedent(text, who))) is not None:
                 return _facts_of(sentence, parts)
-    # What ends is understood without the reason behind it.
+    # An ending is understood without its reason.
     for split in _ASIDE.finditer(plain) if DENIES.search(plain) else ():
         parts = _parsed(plain[: split.start()], now)
         if parts is not None and all(

@@ -45,7 +45,7 @@ _SAID = 0.75  # the least share of a memory's words that its messages and those 
 _SAID_BY_EVIDENCE = 0.5  # the same of its messages alone
 _SHARED = 0.5  # the least share of common words with an older memory that it may replace
 
-# Words that tell how a fact is about the user, not what the fact is.
+# Words about the user's relation to a fact, and not of the fact itself.
 _FRAME = frozenset(
     terms(
         """
@@ -172,7 +172,7 @@ class Evidence:
             return why
         if not (before or any(_words(text) & one.terms for one in own)):
             return "the message of the user says nothing of it"
-        return _turned(proposal.kind, text, [one.text for one in own])
+        return _other_meaning(proposal.kind, text, [one.text for one in own])
 
     def _missing_of_case(self, text: str, indices: Sequence[int]) -> str:
         """Return the reason why the messages do not support a case; "" if they do.
@@ -266,7 +266,7 @@ def _has_number(number: str, said: str) -> bool:
     )
 
 
-def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
+def _other_meaning(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
     """Return the reason why the user's words mean something else than the memory.
 
     "" if they do not.

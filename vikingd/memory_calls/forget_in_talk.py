@@ -206,7 +206,7 @@ class _Deciding:
         return in_sentence or proposal.text in notes(before)
 
     def _named(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
-        """Decide on a request that names what it means."""
+        """Decide on a request that names the memories or the topic to forget."""
         topic = Topic(request)
         under = [one for one in known if topic.names(one.text)]
         if under and request.meant is Meant.ALL_OF:

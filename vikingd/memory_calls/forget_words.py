@@ -170,7 +170,7 @@ class Topic:
         """Return True if a sentence has all words of the topic."""
         text = Text(sentence)
         if not self._statements:
-            return self._held(text) == 1
+            return self._share_of_words(text) == 1
         said = self._statements[0].words
         if _HAN.search(self._said):
             return "".join(said) in "".join(text.words)
@@ -183,7 +183,7 @@ class Topic:
         """
         if self._statements:
             return max(self._states(one, text) for one in self._statements)
-        held = self._held(text)
+        held = self._share_of_words(text)
         if held < 1:
             is_near = held >= 0.6 or (text.relation is not None and text.relation.key in self._near)
             return Fit.WEAK if is_near and not text.is_of_another(self._said) else Fit.NONE
@@ -220,7 +220,7 @@ class Topic:
         )
         return Fit.WEAK if is_held and not text.is_of_another(said.text) else Fit.NONE
 
-    def _held(self, text: Text) -> float:
+    def _share_of_words(self, text: Text) -> float:
         """Return the share of the topic's words that a memory or its headings have, in [0, 1]."""
         plain = simplified(f"{text.text}\n{text.section}")
         if (
@@ -231,7 +231,9 @@ class Topic:
             return 1.0
         if self._han:
             there = plain.casefold() + ("名字姓名" if "叫" in plain else "")
-            held = sum(len(part) for part in self._parts if _has(part.casefold(), there))
+            held = sum(
+                len(part) for part in self._parts if _has_chinese_part(part.casefold(), there)
+            )
             return held / (sum(map(len, self._parts)) or 1)
         known = _folded(plain)
         held = len(self._terms & known)
@@ -294,7 +296,7 @@ def _clauses(sentence: str, *, of_agent: bool) -> Iterator[Text]:
             yield Text(re.sub(r"^\W+", "", clause))
 
 
-def _has(part: str, text: str) -> bool:
+def _has_chinese_part(part: str, text: str) -> bool:
     """Return True if a text has all characters of a Chinese part, and two thirds of its pairs."""
     if part in text:
         return True

@@ -22,7 +22,7 @@ _IN_PATH = "/%:@!$&'()*+,;="
 _IN_QUERY = _IN_PATH + "?"
 _HOST = re.compile(r"[a-z0-9._:-]+")
 _LAYOUT = re.compile(r"[\t\r\n]")
-# Parameters that tell a site where its reader came from.
+# Tracking parameters: they show a site where its reader came from.
 _TRACKING = re.compile(
     r"(?i)(?:utm_\w+|mc_[ce]id|[gf]bclid|gclid|gclsrc|dclid|msclkid|yclid|igshid|_ga|_gl|_hs\w+"
     r"|mkt_tok|spm|vero_id)(?:=|\Z)"
@@ -50,7 +50,7 @@ def canonical(address: str, base: str = "") -> str | None:
         if not host.isascii():
             host = idna.encode(host, uts46=True).decode("ascii")
         port = parts.port
-    except ValueError:  # that of idna is one, too
+    except ValueError:  # the errors of idna are ValueErrors, too
         return None
     if not _HOST.fullmatch(host):
         return None

@@ -182,7 +182,7 @@ def _draft(asked: source.Asked, uri: str, identifier: str, record: Mapping[str, 
         asked.notes.add("records without a document, of which the metadata alone is imported")
     given = record.get("embeddings")
     vector = b"" if given is None else asked.vectors.packed(given.tolist(), asked.notes)
-    # The vector is that of the whole document, so the document is one passage.
+    # The vector is of the whole document, so the document is one passage.
     whole = (Passage("", 0, len(content), vector),) if content and vector else None
     return Draft(
         uri,

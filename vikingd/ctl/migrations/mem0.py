@@ -195,7 +195,7 @@ def _items(
 
 
 def _file(asked: source.Asked, memory: _Memory, uri: str, tree: Tree) -> Item:
-    """Return a memory as a file of its own; its first passage has the times."""
+    """Return a memory as a separate file; its first passage has the times."""
     cut = list(default_passages(uri, memory.text))
     if cut:
         cut[0] = replace(cut[0], entry=memory.entry)

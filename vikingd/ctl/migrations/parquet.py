@@ -171,7 +171,7 @@ def _item(
             content=text,
             title=_string(given, "title"),
             metadata=metadata,
-            # The vector is that of the whole text, so the text is one passage.
+            # The vector is of the whole text, so the text is one passage.
             passages=(Passage("", 0, len(text), packed),) if text and packed else None,
             vector=b"" if text else packed,
             time=_time(given.get("time")),

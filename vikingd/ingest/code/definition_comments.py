@@ -15,7 +15,7 @@ _DOCSTRING = lazy(r"""\s*[rRuU]?(\"{3}|'{3})(.*?)(?:\1|\Z)""", re.DOTALL)
 _PYTHON = lazy(r"(?>(?:[ \t]*@[^\n]*\n)*)[ \t]*(?:async[ \t]+)?(?:def|class)\b")
 _HEAD_END = lazy(r":[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 _BLOCK = lazy(r"(?:/\*|\{-)(?>(?:(?!\*/|-\}).)*)(?:\*/|-\})[ \t]*\n?\Z", re.DOTALL)
-# A search for a block or an attribute takes long, and this tells at once that there is none.
+# This check is fast; the search for a block or an attribute that it avoids takes long.
 _BLOCK_ENDS, _ATTRIBUTE_MARKS = ("*/", "-}"), ("@", "#[", "[")
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
 _MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")

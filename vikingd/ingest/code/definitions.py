@@ -196,7 +196,7 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
         implementing = _TYPE_NAME.search(_text(node.child_by_field_name("type")))
         return ((implementing[1],) if implementing else ()), ()
     if "constructor" in kind or kind in ("init_declaration", "deinit_declaration"):
-        # The name of a constructor is that of its class, and has to lead to the class.
+        # A constructor has the name of its class, and a search for that has to find the class.
         is_named = kind in ("deinit_declaration", "secondary_constructor")
         return (), (_text(node.children[0]) if is_named else "init",)
     if declarator := node.child_by_field_name("declarator"):

@@ -291,7 +291,7 @@ _BY_ENDING = {end: grammar for ends, grammar in _GRAMMARS.items() for end in end
 
 
 def grammar_of(ending: str) -> Grammar | None:
-    """Return the grammar for files with a suffix in lower case; None if there is none."""
+    """Return the grammar for files with a suffix in lower case, such as ".py"; None without one."""
     return _BY_ENDING.get(ending)
 
 

@@ -175,7 +175,7 @@ def _notebook(content: str) -> list[Symbol] | None:
 
 
 def _component(content: str, name: str) -> list[Symbol] | None:
-    """Return the parts of a component and the definitions in its scripts; None without any."""
+    """Return the parts of a component and the definitions in its scripts; None if it has none."""
     if not scripts_are_read():
         return None
     found: list[Symbol] = []
@@ -303,7 +303,7 @@ def _symbols(
 
 
 def _named(signature: str, name: str) -> str:
-    """Return the signature of a definition; that of an anonymous function with the name before."""
+    """Return the signature of a definition; an anonymous function's gets its name in front."""
     if name in signature or not _WORD.search(signature):
         return signature
     return f"{name}{'' if signature[0] in '(<' else ' '}{signature}"

@@ -89,12 +89,12 @@ class Pages:
 
 
 def clean(text: str) -> str:
-    """Return the text without control characters, and with one kind of line ends."""
+    r"""Return the text without control characters and with "\n" as its only line end."""
     return _NO_TEXT.sub("", _LINE_ENDS.sub("\n", text))
 
 
 def escaped(text: str) -> str:
-    """Return plain text so that Markdown reads none of its lines as structure."""
+    """Return plain text with escapes, so that Markdown reads no line as a heading or list."""
     return _STRUCTURE.sub(r"\\", _INDENT.sub("", text))
 
 
@@ -119,7 +119,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def title_of(text: str | None) -> str:
-    """Return a stated title in one line; "" for one that a program wrote by itself."""
+    """Return a stated title in one line; "" for a title that a program made up."""
     line = " ".join(clean(text or "").split())
     line = "" if _NO_TITLE.fullmatch(line) else line
     return line.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")

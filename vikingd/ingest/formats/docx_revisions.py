@@ -45,7 +45,7 @@ def shown(data: bytes) -> tuple[bytes, int]:
                         hidden += _clean(root, styles)
                         changed[name] = etree.tostring(root)
         except BROKEN:
-            return data, 0  # The parser tells the fault of the part.
+            return data, 0  # The parser reports the fault of the part.
         if not changed:
             return data, 0
         target = BytesIO()
@@ -83,7 +83,7 @@ def _is_on(mark: Any) -> bool | None:
 
 
 def _clean(root: Any, styles: frozenset[str]) -> int:
-    """Remove hidden runs and the former places of moved text; return the number of parts."""
+    """Remove hidden runs and the former places of moved text; return the number of hidden parts."""
     for moved in list(root.iter(f"{_W}moveFrom")):
         _drop(moved)
     for moved in list(root.iter(f"{_W}moveTo")):
@@ -134,7 +134,7 @@ def _is_hidden(run: Any, styles: frozenset[str]) -> bool:
 
 
 def _is_on_color(run: Any, facts: Any, paragraph: Any) -> bool:
-    """Return True if the background of a run may be no white: that of a table or a box often is."""
+    """Return True if a run may have another background than white, as in tables and boxes."""
     if any(facts.find(f"{_W}{name}") is not None for name in ("shd", "highlight")):
         return True
     if paragraph is not None and paragraph.find(f"{_W}pPr/{_W}shd") is not None:

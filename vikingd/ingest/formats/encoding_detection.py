@@ -15,8 +15,8 @@ from vikingd.ingest.formats.labels import encoding_of
 _MAX_BYTES = 1 << 18  # bytes at the beginning that are looked at
 _SURE = 0.05  # likeness to a language below which no answer is certain
 _AHEAD = 0.03  # lead over the next answer with another text, as a part of the likeness
-_FAR_AHEAD = 0.15  # the lead that is needed if few characters tell
-_MANY = 4  # characters that are enough to tell
+_FAR_AHEAD = 0.15  # the lead over the next encoding that is needed if there are few letters
+_MANY = 4  # characters that are enough for a decision
 _ODD = 0.05  # share of words with characters that do not go together
 # Candidates by the names of the detector, and their labels.
 _CANDIDATES = {
@@ -53,7 +53,7 @@ _MIXED = re.compile(
     f"\u0192\u02c6\u02dc\u201a\u201c-\u201e\u2020\u2021\u2030\u2039\u203a\u20ac\u2122][{_LATIN}{_OTHER}]"
     "|[\x80-\x9f\ue000-\uf8ff\ufffd]"
 )
-# A sign behind a letter: a letter of another encoding, if there are many.
+# A sign after a letter: if there are many, they are letters of another encoding.
 _SIGN = re.compile(
     f"[{_LATIN}{_OTHER}][\u00a4\u00a6\u00a8\u00a9\u00ae\u00b1\u00b4-\u00b6\u00b8\u00b9\u00bc-\u00be]"
 )

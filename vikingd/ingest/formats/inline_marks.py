@@ -76,7 +76,7 @@ def write_marks(element: Tag) -> None:
 
 
 def _above(sup: Tag) -> str:
-    """Return the text of a superscript: an exponent, a footnote mark, or the end of a word."""
+    """Return the text of a superscript: "^2" of an exponent, "[1]" of a footnote, or "th"."""
     text = " ".join(sup.get_text().split()).replace("\u2212", "-")
     if not text:
         return ""
@@ -114,7 +114,7 @@ def _above(sup: Tag) -> str:
 
 
 def _below(sub: Tag) -> str:
-    """Return the text of a subscript: that of a chemical formula, or an index."""
+    """Return the text of a subscript: a part of a chemical formula such as H2O, or an index."""
     text = " ".join(sub.get_text().split()).replace("\u2212", "-")
     before = _text_before(sub)
     if not text or not before or before[-1].isspace():

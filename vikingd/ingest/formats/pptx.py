@@ -179,7 +179,7 @@ def _series(chart: Any) -> list[list[str]]:
 
 
 def _diagram(shape: Any) -> str:
-    """Return the texts of SmartArt, which is in a part of its own."""
+    """Return the texts of a SmartArt diagram, which is stored in another part of the file."""
     for ids in shape._element.iter(f"{{{_DIAGRAM}}}relIds"):
         root = xml(shape.part.related_part(ids.get(_RELATED)).blob)
         texts = (clean("".join(p.itertext(_TEXT))).strip() for p in root.iter(_PARAGRAPH))

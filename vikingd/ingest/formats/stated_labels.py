@@ -6,7 +6,7 @@ import re
 
 from vikingd.ingest.formats.labels import encoding_of
 
-_LOOKED_AT = 1 << 14  # bytes; browsers read 1,024 first, and begin anew for a label behind them
+_LOOKED_AT = 1 << 14  # bytes; browsers read 1,024 first, and start again for a label after them
 _XML = re.compile(rb"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]+)[\"']", re.I)
 _TAG = re.compile(
     rb"<!--.*?(?:-->|\Z)|<[!/?][^>]*+>|<([a-z][^\s/>]*+)((?>(?:[^>\"']|\"[^\"]*+\"|'[^']*+')*))>",

@@ -114,7 +114,7 @@ class Rules:
                     yield rule
 
     def style(self, element: Tag) -> dict[str, str]:
-        """Return the declarations that hold for an element, those of its own attribute included."""
+        """Return the declarations that apply to an element, with those of its `style` attribute."""
         found: dict[str, str] = {}
         rules = sorted(self.of(element), key=lambda rule: rule.weight)
         own = declarations(str(element.get("style") or ""))

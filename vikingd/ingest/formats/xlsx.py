@@ -116,7 +116,7 @@ def _tables(sheet: Any, layout: Layout, left_out: dict[str, int]) -> Iterator[li
 def _fill(
     cells: list[str], number: int, layout: Layout, merged: dict[int, tuple[int, str]]
 ) -> None:
-    """Write the text of merged cells again in the rows below their first one."""
+    """Repeat the text of merged cells in each of their rows."""
     for column, (end, text) in list(merged.items()):
         if end < number:
             del merged[column]
@@ -134,7 +134,7 @@ def _trimmed(rows: Sequence[list[str]]) -> list[list[str]]:
 
 
 def _shown(cell: Any) -> str:
-    """Return the value of a cell as its program shows it; days are in ISO 8601."""
+    """Return the value of a cell as a spreadsheet program shows it; days are in ISO 8601."""
     value = cell.value
     if value is None:
         return ""

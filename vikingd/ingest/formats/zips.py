@@ -68,7 +68,7 @@ def checked(file: BinaryIO, *, doctype: bool = False) -> Iterator[zipfile.ZipFil
         texts = [m for m in members if m.filename.lower().endswith(_XML)]
         _check_size(sum(member.file_size for member in texts), MAX_XML_BYTES, " of XML")
         for member in texts:
-            with suppress(*BROKEN):  # The parser tells the fault of the part.
+            with suppress(*BROKEN):  # The parser reports the fault of the part.
                 _check_xml(archive, member, doctype)
         yield archive
 
