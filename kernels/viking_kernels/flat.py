@@ -34,7 +34,7 @@ _LOOK_UP = 16  # postings that are added in about the time of one lookup
 
 @inlined
 def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
-    """Return True if a text of the scope's range, or any text of the tail, is living and inside."""
+    """Return True if a text is living and in the scope; its row is in the range or the tail."""
     return texts.tombstoned[row] > scope.revision and (
         row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
     )

@@ -81,7 +81,7 @@ def lowest(mask: int) -> int:
 
 @njit
 def best_positions(scores: F32, k: int) -> I32:
-    """Return the indices of the k best scores, best first, ties by index; negative ones are not."""
+    """Return the indices of the k best scores of at least 0, best first, ties by index."""
     best = np.empty(k, np.int32)
     count = 0
     for first in range(0, scores.shape[0], GROUP):

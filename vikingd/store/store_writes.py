@@ -198,7 +198,7 @@ class WritableStore(Reads):
         return self._writer.submit(lambda work: link(work, uri, other, reason))
 
     def unlink(self, uri: str, other: str) -> Future[Committed]:
-        """Remove a link; fails with NotFound."""
+        """Remove the link between two contexts; fails with NotFound if there is none."""
         return self._writer.submit(lambda work: unlink(work, uri, other))
 
     def rewrite(

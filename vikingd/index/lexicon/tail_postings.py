@@ -55,7 +55,7 @@ def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
 
 
 def _lengths(terms: U64, counts: I64) -> I64:
-    """Return the length of each text: the number of its terms without names."""
+    """Return the length of each text: the number of its terms that are not names, see `tokens`."""
     names = np.flatnonzero(terms >= np.uint64(tokens.UNCOUNTED))
     texts = np.searchsorted(np.cumsum(counts), names, side="right")
     return counts - np.bincount(texts, minlength=len(counts))

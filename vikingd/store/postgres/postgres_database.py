@@ -137,7 +137,7 @@ class Database:
             yield db
 
     def take(self) -> WriteConnection:
-        """Lend a connection for writes; the caller returns it with `give` or `drop`.
+        """Lend a connection to a writer, which gives it back with `give` or `drop`.
 
         Raises:
             StoreAway: the database cannot be reached, or too many writes wait.
@@ -160,7 +160,7 @@ class Database:
         return taken
 
     def give(self, taken: WriteConnection) -> None:
-        """Return a working connection, for the next write."""
+        """Take back a working connection from a writer, for the next write."""
         taken.is_new = False
         if taken.db.closed:
             self.drop(taken)

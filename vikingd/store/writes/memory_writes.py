@@ -99,7 +99,7 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
 def _changes(
     work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]
 ) -> Iterator[tuple[str, Rewritten]]:
-    """Yield (URI, change of one file) for each rewrite; it sees the changes of earlier ones."""
+    """Yield (URI, change of one file) for each rewrite. A rewrite sees earlier changes."""
     for uri, change in rewrites:
         for new in change(series(work.use_tables(), uri), lambda: next(work.ids.entries)):
             yield uri, new
