@@ -160,7 +160,7 @@ def test_values_are_bounded() -> None:
     """Long values are cut, and five long URIs are below the bound of a value of the log."""
     calls = [
         PLAIN | dict.fromkeys(TEXTS, text) | {"objects": [text] * 7}
-        for text in ("viking://" + "a" * 10**6, "\u202e" * 10**6, "\U000e0041" * 10**6, " " * 10**6)
+        for text in ("viking://" + "a" * 10**5, "\u202e" * 10**5, "\U000e0041" * 10**5, " " * 10**5)
     ]
     for line in written(*calls):
         fields = read(line)

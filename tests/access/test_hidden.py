@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import unicodedata
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
-from tests.commands import on_a_terminal, serve
+from tests.commands import serve
 from tests.mcp.mcp_helpers import run, text_of
 from tests.store.store_helpers import file, opened, put
+from tests.vikingctl import on_a_terminal, piped
 from vikingd.client import Client, Document, InvalidField
 from vikingd.ctl.output import Form, written
 from vikingd.domain import hidden
@@ -175,15 +175,14 @@ def test_terminals(command: list[str], old: str) -> None:
 def test_pipes(old: str) -> None:
     """In a pipe, URIs and contents are exact, and JSON and YAML can be read back exactly."""
 
-    def piped(*arguments: str) -> str:
-        command = [sys.executable, "-m", "vikingd.ctl.main", "--address", old, *arguments]
-        return subprocess.run(command, capture_output=True, check=True).stdout.decode()
+    def said(*arguments: str) -> str:
+        return piped("--address", old, *arguments).decode()
 
-    assert RENAMED in piped("ls", "viking://resources", "-o", "uri").split("\n")
-    assert piped("get", OLD, "--content") == EVIL
-    read = json.loads(piped("get", OLD, "-o", "json"))["context"]
+    assert RENAMED in said("ls", "viking://resources", "-o", "uri").split("\n")
+    assert said("get", OLD, "--content") == EVIL
+    read = json.loads(said("get", OLD, "-o", "json"))["context"]
     assert (read["uri"], read["content"]) == (RENAMED, EVIL)
-    assert yaml.safe_load(piped("get", OLD, "-o", "yaml"))["context"] == read
+    assert yaml.safe_load(said("get", OLD, "-o", "yaml"))["context"] == read
 
 
 def test_prompts(old: str) -> None:

@@ -11,14 +11,14 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import vikingd
-from tests.commands import shown
-from tests.daemons import Forked, nursery, serving
+from tests.daemons import serving
+from tests.vikingctl import shown, started
 from vikingd.ctl.demo import QUESTIONS
 
 KEPT = Path(__file__).with_name("terminal_outputs")
@@ -138,23 +138,11 @@ def printed(command: str, width: int, address: str, session: Path) -> Printed:
     environment = {name: one for name, one in os.environ.items() if name not in dropped}
     environment |= {"VIKINGCTL_ADDRESS": address, "TERM": "dumb", "TZ": "UTC"}
     if width == PIPE:
-        process = _start(arguments, environment, subprocess.PIPE, subprocess.PIPE)
+        process = started(arguments, environment, subprocess.PIPE, subprocess.PIPE, text=True)
         out, err = process.communicate(timeout=60)
         return Printed(process.returncode, _masked(out), _masked(err))
-    code, text = shown(lambda end: _start(arguments, environment, end, end), width)
+    code, text = shown(arguments, width, environment)
     return Printed(code, _masked(text.replace("\r\n", "\n")), "")
-
-
-def _start(arguments: list[str], environment: Mapping[str, str], out: int, err: int) -> Forked:
-    return Forked(
-        nursery(),
-        "tests.ctl.forked_ctl",
-        arguments,
-        stdout=out,
-        stderr=err,
-        text=True,
-        env=environment,
-    )
 
 
 def _masked(text: str) -> str:

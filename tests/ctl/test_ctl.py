@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from google.protobuf.json_format import Parse
 
 import vikingd
-from tests.commands import on_a_terminal
+from tests.vikingctl import on_a_terminal, piped, started
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import render
@@ -211,12 +212,13 @@ def test_failures_have_their_exit_codes_and_are_told_on_stderr(
 def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[str]) -> None:
     """A full disk behind stdout ends a command with exit code 1 and one line on stderr."""
     to = ["--to", "-"] if arguments[0] == "export" else []
-    command = [sys.executable, "-m", "vikingd.ctl.main", *arguments, *to, "--address", daemon]
+    command = [*arguments, *to, "--address", daemon]
     with open("/dev/full", "wb") as full:
-        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        run = started(command, os.environ, full.fileno(), subprocess.PIPE, text=True)
+    _, err = run.communicate()
     assert run.returncode == 1
-    assert run.stderr.count("\n") == 1
-    assert "can't read or write: No space left on device" in run.stderr
+    assert err.count("\n") == 1
+    assert "can't read or write: No space left on device" in err
 
 
 @pytest.mark.deep
@@ -403,11 +405,9 @@ def test_get_writes_the_exact_content_where_no_terminal_is(
     """Without a terminal, the get command writes the exact content."""
     uri, content = "viking://resources/a.txt", f"a{HOSTILE}\r\n\tb\rc\u200b"
     client.put([Draft(uri, content=content)])
-    command = [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, "get", uri]
-    done = subprocess.run([*command, "--content"], capture_output=True, check=True)
-    assert done.stdout == content.encode()
-    done = subprocess.run([*command, "--json"], capture_output=True, check=True)
-    assert json.loads(done.stdout)["context"]["content"] == content
+    command = ("--address", daemon, "get", uri)
+    assert piped(*command, "--content") == content.encode()
+    assert json.loads(piped(*command, "--json"))["context"]["content"] == content
 
 
 def test_an_error_cannot_act_on_the_terminal(ctl: Ctl, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ import pytest
 
 import vikingd
 from tests.answer.intent_helpers import Asked
-from tests.commands import on_a_terminal
 from tests.conftest import Ctl
 from tests.daemons import serving
 from tests.programs import unshared
 from tests.store.store_helpers import opened
+from tests.vikingctl import on_a_terminal, started
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 
@@ -108,8 +108,8 @@ def test_a_broken_configuration_is_named(
 
 
 def _output(*arguments: str) -> str:
-    command = [sys.executable, "-m", "vikingd.ctl.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    process = started(arguments, os.environ, subprocess.PIPE, subprocess.PIPE, text=True)
+    return str(process.communicate()[0])
 
 
 @pytest.mark.deep

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import on_a_terminal
 from tests.conftest import Ctl
 from tests.patience import eventually
+from tests.vikingctl import on_a_terminal
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.evaluation import FIND, FIND_STRONG, FIND_WEAK, Outcome, results_of_find

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from google.protobuf.json_format import ParseDict
 
-from tests.commands import on_a_terminal
+from tests.vikingctl import on_a_terminal
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.pb import contexts_pb2

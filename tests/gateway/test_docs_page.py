@@ -73,6 +73,7 @@ def test_a_call_is_found_tried_and_copied_by_the_keyboard_alone(
         assert json.loads(tab.evaluate("navigator.clipboard.readText()")) == reply
 
 
+@pytest.mark.deep
 def test_each_command_is_the_call_of_its_form(browser: Browser, docs: Site) -> None:
     """The script makes the commands that the page has without it, and follows what is typed."""
     with page(browser, docs, DOCS) as (tab, seen):
@@ -93,6 +94,7 @@ def test_each_command_is_the_call_of_its_form(browser: Browser, docs: Site) -> N
         assert any("q=a%26b%20c" in url for url in seen.requests)
 
 
+@pytest.mark.deep
 def test_errors_and_files_are_tried_too(browser: Browser, docs: Site, tmp_path: Path) -> None:
     """An error shows its status and its body, and a file is sent as it is."""
     file = tmp_path / "sencha.md"
@@ -111,6 +113,7 @@ def test_errors_and_files_are_tried_too(browser: Browser, docs: Site, tmp_path: 
     assert docs.client.get("viking://resources/notes/sencha.md").title == "Sencha"
 
 
+@pytest.mark.deep
 def test_enter_in_a_field_writes_nothing(browser: Browser, docs: Site) -> None:
     """Enter in a field makes a call that reads, and none that may write; a bad header is told."""
     with page(browser, docs, DOCS) as (tab, seen):
@@ -125,6 +128,7 @@ def test_enter_in_a_field_writes_nothing(browser: Browser, docs: Site) -> None:
         tab.locator("#find_by_query .told", has_text="No reply").wait_for()
 
 
+@pytest.mark.deep
 def test_a_try_has_the_key_of_the_session(browser: Browser, tmp_path: Path) -> None:
     """Without a key a call is refused, and after the sign-in it is made; no key is in the page."""
     with site(tmp_path / "store") as made:

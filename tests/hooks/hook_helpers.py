@@ -96,6 +96,20 @@ class Talk:
         """Begin the session; return the text for the model."""
         return added(self.machine.hook(self.event("SessionStart", source=source), **more))
 
+    def start_with(self, *words: str, **more: str) -> str:
+        """Begin the session until the text for the model has these words; return it.
+
+        An answer that a busy machine does not make within two seconds is the empty one.
+        """
+        said = [""]
+
+        def has_all() -> bool:
+            said[0] = self.start(**more)
+            return all(word in said[0] for word in words)
+
+        until(has_all, lambda: (said, self.machine.log))
+        return said[0]
+
     def prompt(self, text: str, **more: str) -> str:
         """Send a prompt; return the text for the model. The transcript does not have it yet."""
         return added(self.machine.hook(self.event("UserPromptSubmit", prompt=text), **more))
@@ -125,7 +139,9 @@ def added(said: str) -> str:
 
 def until(done: Callable[[], bool], told: Callable[[], object] = str) -> None:
     """Wait for a process in the background; a test that waits for ever fails by its timeout."""
-    end = time.monotonic() + 120
+    end = (
+        time.monotonic() + 240
+    )  # less than the timeout of pytest, which does not say what was told
     while not done():
         assert time.monotonic() < end, told()
         time.sleep(0.02)

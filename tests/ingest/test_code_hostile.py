@@ -29,8 +29,7 @@ _WORDS = (
 
 
 def _random(count: int, words: list[str], between: str) -> str:
-    chosen = random.Random(7)
-    return between.join(chosen.choice(words) for _ in range(count))
+    return between.join(random.Random(7).choices(words, k=count))
 
 
 NESTED = {
@@ -54,7 +53,7 @@ LARGE = {
     "lines within the limit": "a = 1\n" * 87_000,
     "random signs": _random(300_000, list(_SIGNS), ""),
     "random words": _random(100_000, _WORDS.split(" "), " "),
-    "binary": bytes(random.Random(7).randrange(1, 256) for _ in range(300_000)).decode("latin-1"),
+    "binary": random.Random(7).randbytes(300_000).replace(b"\0", b"\1").decode("latin-1"),
     "calls that do not end": "f(" * 60_000,
     "a chain": "a" + ".b(c)" * 50_000,
     "a sum": "a" + "+b" * 200_000,

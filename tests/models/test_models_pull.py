@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.commands import on_a_terminal, serve
+from tests.commands import serve
 from tests.daemons import serving
 from tests.models.hub_server import Reply, Request
 from tests.models.onnx_embed_helpers import assert_same
@@ -32,6 +32,7 @@ from tests.models.pull_helpers import (
     left,
     opened,
 )
+from tests.vikingctl import on_a_terminal
 from vikingd.client import Client, Draft
 from vikingd.config import ConfigError, load
 from vikingd.domain.errors import EmbedderFailed
