@@ -24,7 +24,7 @@ from vikingd.client.importing import Importer, ImportSummary, items_of
 from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient
-from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
+from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.source_imports import (
     Progress,
     check_of_addresses,

@@ -14,7 +14,7 @@ from vikingd.client.client_errors import ClientError, InvalidField, NotFound, Re
 from vikingd.client.context_calls import Context, ContextPassage
 from vikingd.client.documents import Document
 from vikingd.client.memory_results import ForgetResult
-from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
+from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.steps import Call, Steps, arun, run
 from vikingd.client.values import micros_of
 from vikingd.domain.contexts import Entry, Passage

@@ -13,9 +13,9 @@ from rich.text import Text
 from vikingd.client import Session as Said
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
-from vikingd.ctl.reading import read_session
 from vikingd.ctl.remembering import Project, Zone, moment
 from vikingd.ctl.result_rows import Row, Rows
+from vikingd.ctl.task_search import read_session
 from vikingd.pb import memories_pb2
 
 
