@@ -497,20 +497,3 @@ def test_what_is_exported_is_there_and_in_order() -> None:
         }
         assert defined - {"Rows"} <= set(exported)
     assert set(exported) <= set(dir(vikingd_client))
-
-
-def test_a_name_of_the_client_loads_its_own_module_alone() -> None:
-    """The package loads nothing by itself, and an error without the calls and the imports."""
-    loaded = run_in_a_fresh_interpreter("""
-import sys
-import vikingd.client
-assert "grpc" not in sys.modules
-from vikingd.client import ContextType
-assert "grpc" not in sys.modules
-from vikingd.client import NotFound
-print(*sys.modules)
-""").split()
-    assert "vikingd.client.client_errors" in loaded
-    assert not {"vikingd.client.methods", "vikingd.ingest.files"} & set(loaded)
-    with pytest.raises(AttributeError, match="no attribute 'Typo'"):
-        vikingd_client.Typo  # noqa: B018 - an access is all
