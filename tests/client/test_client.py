@@ -462,7 +462,8 @@ def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
 import sys
 for name in {SERVER}:
     sys.modules[name] = None
-import vikingd.client, vikingd.ctl.main
+import vikingd.ctl.call_failures, vikingd.ctl.main, vikingd.ctl.search_read_commands
+from vikingd.client import *
 print("imported")
 """)
     assert printed == "imported\n"
@@ -474,7 +475,7 @@ def test_the_client_imports_nothing_but_the_base() -> None:
         run_in_a_fresh_interpreter("""
 import sys
 before = set(sys.modules)
-import vikingd.client
+from vikingd.client import *
 print(*set(sys.modules) - before)
 """).split()
     )
@@ -495,3 +496,4 @@ def test_what_is_exported_is_there_and_in_order() -> None:
             if isinstance(one, type) and one.__module__ == module.__name__ and name[0] != "_"
         }
         assert defined - {"Rows"} <= set(exported)
+    assert set(exported) <= set(dir(vikingd_client))

@@ -250,7 +250,7 @@ INTERRUPTED = {
     "while it loads": """
 class Finder:
     def find_spec(name, *_):
-        if name == "rich":
+        if name == "typer":
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Finder)
 """,

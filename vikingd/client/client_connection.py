@@ -25,6 +25,11 @@ from vikingd.client.client_errors import (
     from_rpc_error,
     sendable,
 )
+from vikingd.client.connection_defaults import (
+    ADDRESS_VARIABLE,
+    DEFAULT_ADDRESS,
+    DEFAULT_TIMEOUT,
+)
 from vikingd.client.credentials import Credentials, check_address, is_several
 from vikingd.client.methods import Method, Stubs
 from vikingd.client.multi_call_steps import arun, run
@@ -38,10 +43,6 @@ if TYPE_CHECKING:
     from vikingd.client.users_daemon import UsersDaemon
 
 C = TypeVar("C", bound="type[_Connected]")
-
-ADDRESS_VARIABLE = "VIKINGD_ADDRESS"
-DEFAULT_ADDRESS = "127.0.0.1:7716"
-DEFAULT_TIMEOUT = 30.0
 
 _OPTIONS = (
     # The request decides the size of its reply.

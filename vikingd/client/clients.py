@@ -5,38 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
-
-import grpc
+from typing import TYPE_CHECKING
 
 from vikingd.client.argument_checks import checked
 from vikingd.client.client_connection import AsyncConnection, Connection, with_functions
-from vikingd.client.client_errors import FieldViolation, InvalidField
 from vikingd.client.conversation import Session
 from vikingd.client.extract_results import ExtractResult
-from vikingd.client.file_import import Importer, ImportSummary, items_of
 from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
-from vikingd.client.messages import MessageClient
 from vikingd.client.multi_call_steps import arun, run
-from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
-from vikingd.client.source_imports import (
-    Progress,
-    check_of_addresses,
-    chosen_options,
-    import_source,
-    record_of,
-)
+from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.values import When
-from vikingd.domain import errors
-from vikingd.ingest.selected_files import Selection
-from vikingd.sources.addresses import address_of
+
+if TYPE_CHECKING:
+    from vikingd.client.file_import import ImportSummary
 
 
 @with_functions
@@ -200,11 +185,13 @@ class Client(Connection, BlockingMethods):
             NotFetched: the address cannot be fetched.
             ClientError: the daemon cannot be reached.
         """
-        given = _Given(
+        from vikingd.client.path_imports import Given, import_path  # they load readers of files
+
+        given = Given(
             *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
             *(ref, below, depth, max_pages, delete),
         )
-        return _import(self, path, uri, given, dry_run=dry_run, progress=progress)
+        return import_path(self, path, uri, given, dry_run=dry_run, progress=progress)
 
 
 @with_functions
@@ -277,6 +264,8 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         `progress` is called on the event loop. After a cancellation the import ends when the
         batches in flight are done.
         """
+        from vikingd.client.path_imports import Given, import_path
+
         loop = asyncio.get_running_loop()
         cancelled = threading.Event()
 
@@ -284,11 +273,11 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        given = _Given(
+        given = Given(
             *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
             *(ref, below, depth, max_pages, delete),
         )
-        work = partial(_import, self, path, uri, given, dry_run=dry_run, progress=advance)
+        work = partial(import_path, self, path, uri, given, dry_run=dry_run, progress=advance)
         running = asyncio.ensure_future(asyncio.to_thread(work, cancelled=cancelled))
         try:
             return await asyncio.shield(running)
@@ -296,83 +285,3 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             cancelled.set()
             await asyncio.wait([running])
             raise
-
-
-class _Given(NamedTuple):
-    """The options of an import."""
-
-    include: Iterable[str]
-    exclude: Iterable[str]
-    no_ignore: bool
-    max_file_size: int | str | None
-    encoding: str
-    with_secrets: bool
-    hidden: bool
-    ref: str
-    below: str
-    depth: int | None
-    max_pages: int | None
-    delete: bool
-
-
-@contextmanager
-def _argument_errors() -> Iterator[None]:
-    """Raise the client's InvalidField for an error of an argument."""
-    try:
-        yield
-    except errors.InvalidField as error:
-        violation = FieldViolation(error.field, error.description)
-        raise InvalidField(
-            grpc.StatusCode.INVALID_ARGUMENT, str(error), error.reason, error.metadata, (violation,)
-        ) from None
-
-
-def _import(
-    client: Client | AsyncClient,
-    path: str | os.PathLike[str],
-    uri: str,
-    given: _Given,
-    *,
-    dry_run: bool,
-    progress: Callable[[int], None] | None,
-    cancelled: threading.Event | None = None,
-) -> ImportSummary:
-    """Import files; `cancelled` ends the import, and Ctrl-C ends it with KeyboardInterrupt."""
-    advance = progress or (lambda _: None)
-    with _argument_errors():
-        options = chosen_options(given._asdict())
-        address = address_of(os.fspath(path))
-        if address is None:
-            check_of_addresses(options)
-            Path(path).stat()  # raises if the path does not exist
-            selection = Selection(**options.selection)
-            top, items, _ = items_of(Path(path), uri, selection, delete=given.delete)
-        else:
-            record = record_of(client.address, client.tenant, address, uri, options)
-    with MessageClient(
-        client.address,
-        client.timeout,
-        retries=client.retries,
-        consistent=client.consistent,
-        **asdict(client._credentials),
-    ) as messages:
-        messages._seen = client._seen  # one session
-        if address is None:
-            importer = Importer(
-                messages, top, delete=given.delete, dry_run=dry_run, cancelled=cancelled
-            )
-            importer.run(items, advance)
-            summary = importer.summary
-        else:
-            with _argument_errors():
-                summary = import_source(
-                    messages,
-                    address,
-                    record,
-                    dry_run=dry_run,
-                    progress=Progress(advance=advance),
-                    cancelled=cancelled,
-                )
-    if summary.end == "interrupted" and not (cancelled and cancelled.is_set()):
-        raise KeyboardInterrupt
-    return summary

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
-from typing import Self
-
-import grpc
+from typing import TYPE_CHECKING, Self
 
 from vikingd.client.argument_checks import described
 from vikingd.domain.daemon_addresses import TLS, USER, Address, parse
-from vikingd.system import pem
 from vikingd.system.regular_files import read_text
+
+if TYPE_CHECKING:
+    import grpc
 
 _PLAIN_SCHEME = "viking://"
 _DNS = "dns:///"
@@ -98,6 +98,10 @@ class Credentials:
             target = f"{_DNS}{target}"
         if not parsed.tls:
             return target, named, None
+        import grpc
+
+        from vikingd.system import pem
+
         certificate = private_key = None
         if self.certificate or self.private_key:
             if not (self.certificate and self.private_key):

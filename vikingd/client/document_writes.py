@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vikingd.client.argument_checks import described
-from vikingd.client.batches import Failure, Sent, batches, encoded, put_in_parts
 from vikingd.client.client_errors import NotFound
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
@@ -19,7 +18,10 @@ from vikingd.client.multi_call_steps import Call, Steps
 from vikingd.client.values import When
 from vikingd.domain.store_changes import PutOutcome
 from vikingd.domain.text import marks, without_invisible
-from vikingd.pb.contexts_pb2 import ContextInput
+
+if TYPE_CHECKING:
+    from vikingd.client.batches import Failure, Sent
+    from vikingd.pb.contexts_pb2 import ContextInput
 
 Progress: TypeAlias = bool | Callable[[int], None]
 """True: show a bar on stderr. A function: call it with the number of documents just finished."""
@@ -109,6 +111,8 @@ def put_many(
     documents: Iterable[Given], summary: PutSummary, advance: Callable[[int], None]
 ) -> Steps[PutSummary]:
     """Write documents in batches; see Client.put_many."""
+    from vikingd.client.batches import batches, put_in_parts  # they load the checks of imports
+
     started = time.monotonic()
     for batch in batches(_messages(documents, summary, advance)):
         sent = yield from put_in_parts(batch)
@@ -127,6 +131,8 @@ def _messages(
 
     One that cannot be sent, or is given twice, is counted as failed.
     """
+    from vikingd.client.batches import Failure, encoded
+
     failed = summary.failed
     seen: set[str] = set()
     for i, given in enumerate(documents):

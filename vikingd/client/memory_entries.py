@@ -15,7 +15,7 @@ from vikingd.client.context_calls import Context, ContextPassage
 from vikingd.client.documents import Document
 from vikingd.client.memory_results import ForgetResult
 from vikingd.client.multi_call_steps import Call, Steps, arun, run
-from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
+from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.values import micros_of
 from vikingd.domain.contexts import Entry, Passage
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin

@@ -14,7 +14,6 @@ from vikingd.domain import uri as uris
 from vikingd.domain.line_numbers import lines_behind
 from vikingd.domain.patterns import NodeKind
 from vikingd.domain.text import SECTION_SEPARATOR
-from vikingd.ingest.code.outline import has_outline, lacks_grammar, outline
 from vikingd.system.install_command import install_command
 
 MAX_FILES = 500
@@ -87,6 +86,8 @@ def symbols_of(uri: str, content: str) -> list[FoundSymbol] | None:
     Raises:
         ClientError: the grammar of its language is not installed (GRAMMAR_NOT_INSTALLED).
     """
+    from vikingd.ingest.code.outline import lacks_grammar, outline  # it loads the forms of files
+
     name = uris.name(uri)
     if lacks_grammar(name):
         raise ClientError(
@@ -109,6 +110,8 @@ def _files(found: Sequence[object]) -> str:
 
 def symbols(uri: str, limit: int, max_files: int) -> Steps[SymbolsResult]:
     """Return the symbols of a file, or of the files below a directory; see Client.symbols."""
+    from vikingd.ingest.code.outline import has_outline
+
     context = yield Call("get", (uri,))
     if not context.is_directory:
         found = symbols_of(context.uri, context.content)

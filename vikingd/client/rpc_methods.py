@@ -1,9 +1,8 @@
-"""The methods of the clients. Their modules declare arguments, requests and results."""
+"""The methods of all clients. Their modules declare arguments, requests and results."""
 
 from __future__ import annotations
 
-from vikingd.client import admin_calls, composed_calls, context_calls, memory_calls, retrieval_calls
-from vikingd.client.methods import AwaitedResults, BlockingResults
+from vikingd.client import admin_calls, context_calls, memory_calls, retrieval_calls
 
 
 class Methods:
@@ -46,22 +45,6 @@ class Methods:
     put_tenant = admin_calls.put_tenant
     list_tenants = admin_calls.list_tenants
     delete_tenant = admin_calls.delete_tenant
-
-
-class _ResultMethods(Methods):
-    add = composed_calls.add
-    put_many = composed_calls.put_many
-    update = composed_calls.update
-    exists = composed_calls.exists
-    symbols = composed_calls.symbols
-
-
-class BlockingMethods(_ResultMethods, BlockingResults):
-    """The methods of Client."""
-
-
-class AwaitedMethods(_ResultMethods, AwaitedResults):
-    """The methods of AsyncClient."""
 
 
 RETRIED = tuple(

@@ -13,7 +13,8 @@ import typer
 from vikingd.client.client_errors import ClientError
 from vikingd.client.file_import import ImportSummary
 from vikingd.client.source_imports import Progress, import_source
-from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
+from vikingd.ctl.command_session import Session
+from vikingd.ctl.exit_codes import INTERRUPTED, OTHER
 from vikingd.ctl.import_report import counts_of, list_faults, report, summary_value
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.domain.errors import InvalidField

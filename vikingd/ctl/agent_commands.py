@@ -16,10 +16,12 @@ import grpc
 import typer
 
 from vikingd.client import ClientError
-from vikingd.client.client_connection import ADDRESS_VARIABLE
+from vikingd.client.connection_defaults import ADDRESS_VARIABLE
 from vikingd.ctl.agent_files import AGENTS, Agent, HookCommand
+from vikingd.ctl.call_failures import failures_told, not_written
 from vikingd.ctl.command_help import Command, group
-from vikingd.ctl.command_session import console, failures_told, not_written, usable
+from vikingd.ctl.command_session import usable
+from vikingd.ctl.consoles import console
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command

@@ -16,7 +16,8 @@ import typer
 
 from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.command_session import Session, not_written
+from vikingd.ctl.call_failures import not_written
+from vikingd.ctl.command_session import Session
 from vikingd.ctl.progress import meter
 from vikingd.domain.backup_file import Label, check_bytes
 from vikingd.domain.errors import StoreDamaged

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from vikingd.ctl.options import PANEL
+from vikingd.ctl.plain_values import convert_plainly
 from vikingd.daemon.command_groups import PlainGroup
 from vikingd.daemon.start import raised_interrupts
 
@@ -21,6 +22,10 @@ _FULL, _FULL_FLAG = "--trace=full", "--full-trace"
 
 class Command(TyperCommand):
     """A command whose help lists only its own options, and whose --trace may have a value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, --help among them."""
+        return convert_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the parser treats `--trace=full` as another flag."""
@@ -57,6 +62,10 @@ class Command(TyperCommand):
 
 class Group(PlainGroup):
     """A group of commands, with one line for each in its help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, --help among them."""
+        return convert_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options before the command; without any argument show the help."""

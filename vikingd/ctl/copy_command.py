@@ -10,7 +10,8 @@ import typer
 from rich.text import Text
 
 from vikingd.client import ClientError
-from vikingd.ctl.command_session import OTHER, Session
+from vikingd.ctl.command_session import Session
+from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.progress import meter
 from vikingd.domain.errors import AlreadyExists, NotFound, VikingError
 from vikingd.domain.rights import DEFAULT_TENANT

@@ -16,7 +16,9 @@ from vikingd.client import DEFAULT_TIMEOUT
 from vikingd.client.file_import import Importer
 from vikingd.client.local_daemon import Daemon
 from vikingd.ctl import render
-from vikingd.ctl.command_session import Session, console, failures_told, opened, usable
+from vikingd.ctl.call_failures import failures_told
+from vikingd.ctl.command_session import Session, opened, usable
+from vikingd.ctl.consoles import console
 from vikingd.ctl.options import AsJson, Common, Output, Quiet
 from vikingd.ctl.output import Form
 from vikingd.ctl.progress import meter, wait_for_vectors

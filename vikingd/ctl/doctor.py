@@ -14,9 +14,11 @@ import typer
 from rich.text import Text
 
 from vikingd.ctl import machine_checks
-from vikingd.ctl.command_session import OTHER, console, usable
+from vikingd.ctl.command_session import usable
+from vikingd.ctl.consoles import console
 from vikingd.ctl.daemon_checks import Asked, key_file, users_socket
 from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check, checked
+from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.result_rows import Row, Rows

@@ -9,7 +9,7 @@ import typer
 
 from vikingd.client import ClientError, Mode, find_request
 from vikingd.ctl import render
-from vikingd.ctl.command_session import INTERRUPTED, Session, text_of
+from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.evaluation import (
     HYBRID,
     KEYWORD,
@@ -20,6 +20,7 @@ from vikingd.ctl.evaluation import (
     results_of_find,
 )
 from vikingd.ctl.evaluation_report import show
+from vikingd.ctl.exit_codes import INTERRUPTED
 from vikingd.ctl.progress import meter
 from vikingd.ctl.question_file import Places, Question, read_questions
 from vikingd.pb import retrieval_pb2

@@ -21,7 +21,8 @@ from vikingd.client import NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.replies import context_of
-from vikingd.ctl.command_session import Session, not_written
+from vikingd.ctl.call_failures import not_written
+from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import escaped_json
 from vikingd.ctl.progress import meter
 from vikingd.domain import uri as uris

@@ -15,7 +15,7 @@ from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.memory_commands import Project, Zone, moment
 from vikingd.ctl.result_rows import Row, Rows
-from vikingd.ctl.search_read_commands import read_session
+from vikingd.ctl.task_search import read_session
 from vikingd.pb import memories_pb2
 
 

@@ -19,7 +19,8 @@ from vikingd.client.source_imports import check_of_addresses, chosen_options, re
 from vikingd.client.unreachable_daemon import unreachable
 from vikingd.client.watching import Watched
 from vikingd.ctl.address_import import import_address, interval, keep_fresh
-from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
+from vikingd.ctl.command_session import Session
+from vikingd.ctl.exit_codes import INTERRUPTED, OTHER
 from vikingd.ctl.import_report import report, report_batch, summary_value
 from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.source import Asked, Source

@@ -17,15 +17,8 @@ import typer
 
 import vikingd
 from vikingd.ctl.command_help import Command, Group
-from vikingd.ctl.command_session import (
-    INTERRUPTED,
-    OTHER,
-    OTHER_OF_SEARCH,
-    USAGE,
-    connected,
-    escape_what_cannot_be_encoded,
-    tell_error,
-)
+from vikingd.ctl.command_session import connected, escape_what_cannot_be_encoded
+from vikingd.ctl.exit_codes import INTERRUPTED, OTHER, OTHER_OF_SEARCH, USAGE
 from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.shell_completion import prepare_completion
@@ -71,7 +64,7 @@ _PLACES = {
         _ASK, "search_read_commands.find", "Find the contexts that match a question", _URIS
     ),
     "search": _Place(
-        _ASK, "search_read_commands.search", "Find what a task needs, given its conversation", _URIS
+        _ASK, "task_search.search", "Find what a task needs, given its conversation", _URIS
     ),
     "retrieve": _Place(_ASK, "passage_commands.retrieve", "Retrieve passages by a strategy", _URIS),
     "context": _Place(
@@ -280,6 +273,8 @@ def _tell_usage(error: Any) -> None:
         print(escaped_json(json.dumps(report, ensure_ascii=False)), file=sys.stderr)
         return
     path = error.ctx.command_path if error.ctx is not None else "vikingctl"
+    from vikingd.ctl.consoles import tell_error  # it loads rich
+
     tell_error(message, f"{path} --help shows what it takes")
 
 

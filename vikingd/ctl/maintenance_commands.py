@@ -11,7 +11,10 @@ import vikingd
 from vikingd.client.users_daemon import stop as stop_users_daemon
 from vikingd.client.users_daemon import version_difference
 from vikingd.ctl import render
-from vikingd.ctl.command_session import OTHER, Session, console, failures_told, usable
+from vikingd.ctl.call_failures import failures_told
+from vikingd.ctl.command_session import Session, usable
+from vikingd.ctl.consoles import console
+from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import is_structured
 from vikingd.ctl.result_rows import Fields

@@ -15,7 +15,9 @@ import grpc
 import typer
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
-from vikingd.ctl.command_session import INTERRUPTED, failures_told, not_written, usable
+from vikingd.ctl.call_failures import failures_told, not_written
+from vikingd.ctl.command_session import usable
+from vikingd.ctl.exit_codes import INTERRUPTED
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
 from vikingd.system.install_command import install_command

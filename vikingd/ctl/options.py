@@ -10,8 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
-from vikingd.client.client_connection import ADDRESS_VARIABLE
+from vikingd.client.connection_defaults import (
+    ADDRESS_VARIABLE,
+    DEFAULT_ADDRESS,
+    DEFAULT_TIMEOUT,
+)
 from vikingd.client.credentials import Credentials, check_address, key_from
 from vikingd.ctl.output import Form
 from vikingd.system.command_parameters import declare, parameters_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any
-
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING, Any
 
 from vikingd.domain import hidden
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 
 class Form(StrEnum):
@@ -30,6 +30,8 @@ def is_structured(form: Form) -> bool:
 
 def value_of(message: Message) -> dict[str, Any]:
     """Return a message in protobuf's JSON form, with zeros and empty fields."""
+    from google.protobuf.json_format import MessageToDict
+
     value: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
     return value
 

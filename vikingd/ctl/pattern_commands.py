@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from vikingd.client import NodeKind
-from vikingd.ctl.command_session import OTHER, Session
+from vikingd.ctl.command_session import Session
+from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.output import Form, value_of
 from vikingd.ctl.search_read_commands import Kinds, Limit, first, types_of
 from vikingd.domain import uri as uris

@@ -16,7 +16,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from vikingd.ctl.progress import time_left
 from vikingd.ctl.result_rows import Fields, Outline, Row, Rows, Words, tail
 from vikingd.domain import uri as uris
 from vikingd.domain.line_numbers import lines_behind
@@ -270,6 +269,8 @@ def stats_table(stats: StatsResponse) -> Fields:
     """Return the state of the daemon."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
+    from vikingd.ctl.progress import time_left  # it loads the bars of rich
+
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)
     rows = {
         "daemon": f"vikingd {stats.version}, since {local_time(stats.start_time)}"

@@ -1,4 +1,7 @@
-"""The commands that search and read."""
+"""The commands that find and read, and the options that they share with others.
+
+What runs a command is imported by its function: the help needs no protobuf and no rich.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,19 @@ import json
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
-from vikingd.client import ContextType, Levels, Method, Preference, SearchMode
-from vikingd.client import Session as Said
-from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
-from vikingd.ctl.empty_store import tell_if_empty
 from vikingd.ctl.output import Form
-from vikingd.ctl.result_rows import Words
-from vikingd.ctl.trace_tree import find_reasons, plan_tree, search_steps, search_tree, trace_tree
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.line_numbers import LineRange, line_range
-from vikingd.pb.contexts_pb2 import Context, ListResponse, TreeResponse
+
+if TYPE_CHECKING:
+    from vikingd.client import ContextType
+    from vikingd.pb.contexts_pb2 import Context
 
 # The enums of the client, by their names on the command line.
 TypeName = StrEnum("TypeName", ["MEMORY", "RESOURCE", "SKILL"])
@@ -109,6 +106,8 @@ def first(items: Iterable[_Item], limit: int) -> Iterator[_Item]:
 
 def types_of(kinds: Kinds) -> list[ContextType]:
     """Return the types as the client's enums."""
+    from vikingd.client import ContextType
+
     return [ContextType[kind.name] for kind in kinds or ()]
 
 
@@ -148,6 +147,13 @@ def find(
 
     Example: vikingctl find "how do I return a custom status code" --target viking://resources
     """
+    from rich.text import Text
+
+    from vikingd.client import Levels, Method, Preference, SearchMode
+    from vikingd.ctl import render
+    from vikingd.ctl.empty_store import tell_if_empty
+    from vikingd.ctl.trace_tree import find_reasons, trace_tree
+
     reply = session.client.find(
         query,
         target_uri=target,
@@ -171,76 +177,6 @@ def find(
             session.print(Text(), find_reasons(reply))
         if timings and not full_trace:
             session.print(render.timings_line(reply.timings))
-    if not reply.total:
-        tell_if_empty(session, target)
-
-
-def read_session(path: str) -> Said:
-    """Parse the option with the file of a session."""
-    try:
-        return Said.load(Path(path))
-    except OSError as error:
-        raise typer.BadParameter(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def search(
-    session: Session,
-    query: Annotated[str, typer.Argument(help="The task, in any language.")],
-    said: Annotated[
-        Said | None,
-        typer.Option(
-            "--session",
-            parser=read_session,
-            metavar="FILE",
-            help='The conversation: {"summary": "...", "messages": [{"role": "user", '
-            '"content": "..."}]}.',
-        ),
-    ] = None,
-    target: Target = "",
-    kinds: Kinds = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            *("--limit", "-n"),
-            min=1,
-            max=1000,
-            help="Show at most this many results; 100 unless --quick.",
-        ),
-    ] = 10,
-    threshold: Threshold = None,
-    where: Where = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Leave the order to meaning and words.")
-    ] = False,
-    trace: Trace = False,
-    full_trace: FullTrace = False,
-) -> None:
-    """Search the contexts for a task, given the conversation before it.
-
-    RPC: viking.retrieval.v1.Retrieval/Search
-
-    Example: vikingctl search "Help me create an RFC document" --session session.json --trace
-    """
-    reply = session.client.search(
-        query,
-        session=said,
-        target_uri=target,
-        context_types=types_of(kinds),
-        limit=limit,
-        score_threshold=threshold,
-        where=where,
-        mode=SearchMode.QUICK if quick else SearchMode.THINKING,
-        trace=trace or full_trace,
-    )
-    table = render.find_table(reply) if reply.total else None
-    footer: list[RenderableType] = [Words(render.find_footer(reply))]
-    if not (trace or full_trace):
-        footer.append(plan_tree(reply.query_plan))
-    session.show(reply, table, footer=Group(*footer))
-    if session.form is Form.TEXT and (trace or full_trace):
-        session.print(Text(), (search_tree if full_trace else search_steps)(query, reply))
     if not reply.total:
         tell_if_empty(session, target)
 
@@ -286,6 +222,8 @@ def get(
     ]
     if len(given) > 1:
         raise typer.BadParameter(f"{' and '.join(given)} exclude each other")
+    from vikingd.ctl import render
+
     reply = session.client.get(uri)
     if lines is not None:
         _show_lines(session, reply.context, lines)
@@ -301,6 +239,10 @@ def get(
 
 def _show_whole(session: Session, context: Context) -> None:
     """Print a context for people: the details on a terminal, then its content or its children."""
+    from rich.text import Text
+
+    from vikingd.ctl import render
+
     if session.out.is_terminal and not session.quiet:
         session.print(render.context_heading(context), Text())
     if context.is_directory:
@@ -339,6 +281,9 @@ def ls(
 
     Example: vikingctl ls viking://resources
     """
+    from vikingd.ctl import render
+    from vikingd.pb.contexts_pb2 import ListResponse
+
     reply = ListResponse(contexts=first(session.client.list(uri), limit))
     session.show(reply, render.children_table(reply.contexts))
 
@@ -358,6 +303,9 @@ def tree(
 
     Example: vikingctl tree viking://resources --depth 2
     """
+    from vikingd.ctl import render
+    from vikingd.pb.contexts_pb2 import TreeResponse
+
     reply = TreeResponse(contexts=first(session.client.tree(uri, depth=depth), limit))
     top = reply.contexts[0].uri if reply.contexts else uri
     session.show(reply, render.ContextTree(top, reply.contexts))

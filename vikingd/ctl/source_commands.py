@@ -13,7 +13,8 @@ from vikingd.client.client_errors import ClientError
 from vikingd.client.subtree_removal import delete_in_parts
 from vikingd.ctl.address_import import Asked, interval, keep_fresh, refresh, told
 from vikingd.ctl.command_help import Command, group
-from vikingd.ctl.command_session import OTHER, Session, connected, usable
+from vikingd.ctl.command_session import Session, connected, usable
+from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.output import Form
 from vikingd.ctl.result_rows import Row, Rows
 from vikingd.ctl.write_commands import Yes, confirm

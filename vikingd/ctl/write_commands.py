@@ -11,7 +11,8 @@ from rich.text import Text
 from vikingd.client import Document
 from vikingd.client.subtree_removal import delete_in_parts
 from vikingd.ctl import render
-from vikingd.ctl.command_session import OTHER, Session, text_of, usable
+from vikingd.ctl.command_session import Session, text_of, usable
+from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.search_read_commands import json_object
 from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
 
