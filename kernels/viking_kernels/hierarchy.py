@@ -72,7 +72,7 @@ gate has an error of about .001, and the sample itself one of about .05.
 def sample_directories(
     directories: Directories, files: int, count: int, scope: Scope, tail_inside: U8
 ) -> I32:
-    """Return the rows of the directories from whose files the gate is computed.
+    """Return the rows of the directories from whose files the gate is computed, see `gate_of`.
 
     They are chosen by the hash of their URI, so that they have about SAMPLE_FILES files. `files`
     and `count` are the numbers of files and directories in the scope.

@@ -26,6 +26,7 @@ from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
+from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.file_tree import Renamed, uri_of_a_context
 from vikingd.ingest.files import (
@@ -38,7 +39,6 @@ from vikingd.ingest.files import (
 )
 from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
-from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.original_draft import is_written
 from vikingd.ingest.selected_files import NOT_INCLUDED, LeftOut, Selection

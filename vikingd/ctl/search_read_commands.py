@@ -151,7 +151,7 @@ def find(
 
     from vikingd.client import Levels, Method, Preference, SearchMode
     from vikingd.ctl import render
-    from vikingd.ctl.empty_store import tell_if_empty
+    from vikingd.ctl.empty_store_hint import tell_if_empty
     from vikingd.ctl.trace_tree import find_reasons, trace_tree
 
     reply = session.client.find(

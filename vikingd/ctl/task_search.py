@@ -13,7 +13,7 @@ from vikingd.client import SearchMode
 from vikingd.client import Session as Said
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
-from vikingd.ctl.empty_store import tell_if_empty
+from vikingd.ctl.empty_store_hint import tell_if_empty
 from vikingd.ctl.output import Form
 from vikingd.ctl.result_rows import Words
 from vikingd.ctl.search_read_commands import (

@@ -11,7 +11,7 @@ from vikingd.describe.covering_sentences import Candidate, content_words, coveri
 from vikingd.describe.topics import Child, ends, first_sentence, label, labelled, said
 from vikingd.domain.text import CJK_CHARS, one_line, without_invisible
 from vikingd.ingest.abstracts import MAX_ABSTRACT, shorten
-from vikingd.ingest.kind_names import DESCRIBING, LICENCE_NAME
+from vikingd.ingest.file_kind_names import DESCRIBING, LICENCE_NAME
 
 __all__ = ["MAX_OVERVIEW", "Child", "directory_abstract", "directory_overview"]
 

@@ -17,10 +17,10 @@ from vikingd.ingest.code.definition_comments import is_legal
 from vikingd.ingest.code.outline import read_signatures
 from vikingd.ingest.code.parser_process import OPENING, Ask, Request, is_parsed, parser_process
 from vikingd.ingest.code.plain_definitions import plain_signatures
+from vikingd.ingest.file_kind_names import LICENCE_NAME
 from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, ending, syntax_of
 from vikingd.ingest.first_prose import first_prose, is_prose
 from vikingd.ingest.frontmatter import front_matter, stated
-from vikingd.ingest.kind_names import LICENCE_NAME
 from vikingd.ingest.opening_comments import end_of_comments, first_comment
 from vikingd.ingest.plain_paragraphs import paragraphs
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from vikingd.ingest.git_attributes import GitAttributes
-from vikingd.ingest.kind_names import (
+from vikingd.ingest.file_kind_names import (
     CODE,
     CONFIGURATION,
     CONFIGURATION_DIRECTORIES,
@@ -43,6 +42,7 @@ from vikingd.ingest.kind_names import (
     VENDORED_NEAR_THE_TOP,
     is_sql_dump,
 )
+from vikingd.ingest.git_attributes import GitAttributes
 
 _COMPLETIONS = frozenset({"completion", "completions", "shell-completion", "shell-completions"})
 _SHELL = frozenset({"", ".bash", ".elv", ".fish", ".nu", ".ps1", ".sh", ".zsh"})

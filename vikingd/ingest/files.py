@@ -21,6 +21,7 @@ from vikingd.ingest.abstracts import (
 from vikingd.ingest.code.parser_process import is_source
 from vikingd.ingest.data_heads import head_of
 from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, check, is_shared
+from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_kinds import KEY, file_kind, without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
 from vikingd.ingest.file_tree import (
@@ -36,7 +37,6 @@ from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.svg import NO_TEXT
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
-from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.original_draft import as_put
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account

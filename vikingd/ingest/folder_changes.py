@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
+from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
 from vikingd.ingest.files import (
@@ -25,7 +26,6 @@ from vikingd.ingest.files import (
     describing_files,
 )
 from vikingd.ingest.ignore_files import NAMES
-from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, LeftOut, Selection
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ import os
 import re
 from collections.abc import Collection
 
+from vikingd.ingest.file_kind_names import CODE
 from vikingd.ingest.file_kinds import FileKind, file_kind
-from vikingd.ingest.kind_names import CODE
 
 LOCK_FILE = "lock file"
 MINIFIED = "minified"

@@ -40,7 +40,7 @@ class Target:
 
     @property
     def file(self) -> Path:
-        """Return the absolute path of the file."""
+        """Return the absolute path of the configuration file of this client."""
         return Path(self.path).expanduser().absolute()
 
     def entry(self, server: ServerCommand) -> Entry:

@@ -186,7 +186,14 @@ class _Unpacking:
 
     @contextmanager
     def member(self, name: str) -> Iterator[None]:
-        """Count a member; one that is refused is reported."""
+        """Count a member that the body of the `with` reads.
+
+        If the body refuses it, for example for its size, its name and the reason are kept for
+        the report of what was not taken.
+
+        Raises:
+            _Bomb: the archive has too many members.
+        """
         if self.cancelled.is_set():
             raise InterruptedError
         self._members += 1

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from vikingd.domain import hidden
-from vikingd.ingest.kind_names import CODE, CONFIGURATION, PROSE
+from vikingd.ingest.file_kind_names import CODE, CONFIGURATION, PROSE
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES
 from vikingd.sources.fetch_result import Origin
 from vikingd.system.regular_files import read_regular

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vikingd.domain.text import lazy, one_line
+from vikingd.ingest.file_kind_names import TEST_NAME
 from vikingd.ingest.file_syntax import ending
-from vikingd.ingest.kind_names import TEST_NAME
 
 _READ = 1 << 15  # characters that are searched
 _LEAST = 2  # cases; one alone is told by its signature

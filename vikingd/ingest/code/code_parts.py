@@ -238,9 +238,9 @@ class _Cutter:
         return self._before + self._characters.at(byte)
 
     def _with_comments(self, at: int, start: int) -> int:
-        """Return the start of the line with a node.
+        """Return the start of the line of a node, or `at` if other code stands before it there.
 
-        The node's own start if text precedes it there.
+        `at` is the node's own start, or that of the comments above it.
         """
         line = max(self._data.rfind(b"\n", start, at) + 1, start)
         return at if self._data[line:at].strip() else line

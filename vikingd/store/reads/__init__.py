@@ -4,7 +4,7 @@ from vikingd.store.reads.backlog import BacklogReads
 from vikingd.store.reads.change_reads import ChangeReads
 from vikingd.store.reads.context_reads import ContextReads, page_token
 from vikingd.store.reads.description_reads import DescriptionReads
-from vikingd.store.reads.empty_directories import EmptyReads
+from vikingd.store.reads.empty_directories import EmptyDirectoryReads
 from vikingd.store.reads.memory_reads import MemoryReads
 from vikingd.store.reads.store_reads import StoreCounts
 from vikingd.store.reads.tree_walk import WalkReads
@@ -15,7 +15,7 @@ __all__ = ["Reads", "StoreCounts", "page_token"]
 class Reads(
     ContextReads,
     WalkReads,
-    EmptyReads,
+    EmptyDirectoryReads,
     MemoryReads,
     BacklogReads,
     ChangeReads,

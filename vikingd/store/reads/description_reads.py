@@ -10,7 +10,7 @@ from vikingd.domain.contexts import ContextType
 from vikingd.domain.description import Described, Slot
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import context_type, name
-from vikingd.ingest.kind_names import DESCRIBING
+from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.store.checked_rows import read_checked
 from vikingd.store.connection import Connection
 from vikingd.store.reads.store_reads import DatabaseReads

@@ -1,4 +1,4 @@
-"""Reads of empty directories."""
+"""Queries for directories that have no fields, links or children."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ AND NOT EXISTS (SELECT 1 FROM links WHERE b = contexts.id)
 """A directory without content, texts, metadata and links of its own; not the root."""
 
 
-class EmptyReads(DatabaseReads):
-    """Reads of empty directories."""
+class EmptyDirectoryReads(DatabaseReads):
+    """Queries for directories that have no fields, links or children."""
 
     def empty_directories(self, most: int) -> list[str]:
         """Return the URIs of at most `most` directories that have no fields, links or children.

@@ -87,7 +87,7 @@ def delete(
 
 
 def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
-    """Delete those of these directories that are empty; `EmptyReads` says which are."""
+    """Delete those of these directories that are empty; `EmptyDirectoryReads` says which are."""
     db = work.use_tables()
     removed = 0
     for uri in uris:
