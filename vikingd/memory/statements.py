@@ -90,6 +90,7 @@ _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
+_DANGLES, _LISTED = map(in_both, ("DANGLES", "LISTED"))
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
@@ -276,6 +277,8 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
                 break
         else:
             piece = text[(cuts[i - 1][0] if i else 0) : ends[i]]
+            if parts and _LISTED.search(text[: ends[i]]):
+                return []  # The fact before it has lost its end.
             heads = text[ends[i] :].lstrip()[:1] in tuple(":：")  # what follows may be quoted
             if not _may_be_left_out(piece, is_behind=bool(parts)) or (heads and not parts):
                 return []
@@ -344,6 +347,8 @@ def _told(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
         return _Sentence(sentence, reason="what to remember is empty or long")
     if (parts := _parsed(what, now)) is not None:
         return _taken(sentence, parts)
+    if found["aside"] or found["zh_aside"]:
+        return _Sentence(sentence, reason="not all of it is understood")
     days = marked(what, now, weekdays=False)
     note = days.shown(of_others(third_person(days.plain)))
     if _UNTURNED.search(note):
@@ -404,6 +409,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
         if "idle" in said.how:
             return None if before is None and "request" in said.how else said
         note = days.shown(said.note)
+        if _DANGLES.search(note):
+            continue
         if "day" in said.how and HAN.search(clause) and "用户" not in note:
             note = f"用户{note}"
         if "wish" in said.how or not _UNTURNED.search(note):

@@ -13,7 +13,7 @@ from vikingd.domain.text import CJK_CHARS, lazy
 
 HAN = lazy(f"[{CJK_CHARS}]")
 _ADVERBS = (
-    r"(?P<adverbs>(?:(?:(?!(?:fly|rely|apply|supply|reply) )\w+ly|just|also|much|still|now|always|"
+    r"(?P<adverbs>(?:(?:(?!(?:fly|rely|apply|supply|reply) )\w+ly|just|also|already|both|much|still|now|always|"
     r"never|often|no longer) )*)"
 )
 _LEAD = lazy(
