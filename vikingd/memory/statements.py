@@ -22,7 +22,7 @@ from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, U
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
-from vikingd.memory.forms import DATE, ENDED, HOLDS, PAST, in_both, language
+from vikingd.memory.forms import ENDED, HOLDS, PAST, in_both, language
 from vikingd.memory.relations import DENIES, ENDS, Understood, understood
 from vikingd.memory.said_dates import Marked, marked
 from vikingd.memory.third_person import HAN, of_others, third_person
@@ -90,7 +90,9 @@ _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
-_DANGLES, _LISTED = map(in_both, ("DANGLES", "LISTED"))
+_DANGLES, _LISTED, _SELF_DAY, _BLANK, _BRACKETS = map(
+    in_both, ("DANGLES", "LISTED", "SELF_DAY", "BLANK", "BRACKETS")
+)
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
@@ -235,7 +237,7 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
     elif _OTHERS.search(plain):
         reason = "it tells what somebody says"
     else:
-        for text in dict.fromkeys((_trimmed(said), plain)):
+        for text in () if _BLANK.search(said) else dict.fromkeys((_trimmed(said), plain)):
             if (parts := _parsed(text, now, _antecedent(text, who))) is not None:
                 return _taken(sentence, parts)
     # What ends is understood without the reason behind it.
@@ -252,11 +254,13 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
 def _beside_question(sentence: str, now: datetime) -> list[Understood]:
     """Return what clauses beside a question state, as in "I'm vegan, what can I cook?"."""
     text = _unfilled(_as_written(sentence))
+    if (found := _BRACKETS.search(text)) is not None:
+        return _apart(found[1], now)
     if text.rstrip(ENDS).endswith(("?", "？")):
         if (found := _QUESTION.search(text)) is None:
             return []
         text = text[: found.start()]
-    return _apart(_trimmed(text), now)
+    return _apart(text.strip(ENDS), now)
 
 
 def _apart(text: str, now: datetime, before: Understood | None = None) -> list[Understood]:
@@ -290,7 +294,7 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
 
 def _stated(piece: str, now: datetime, before: Understood | None) -> Understood | None:
     """Return what a piece of a sentence states outright."""
-    if not piece.strip() or len(piece) > MAX_CLAUSE:
+    if not piece.strip() or len(piece) > MAX_CLAUSE or _BLANK.search(piece):
         return None
     if any(one.search(piece) for one in (_ASKS, _UNREAL, _OTHERS, _LAUGHS)):
         return None
@@ -400,7 +404,7 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
             tried = [f"I {text}", f"I am {text}", *tried]
         elif _THIRD.match(text):
             tried = [f"{who} {text}"]
-    elif HAN.search(text) and re.match(DATE, text):
+    elif _SELF_DAY.match(text):
         tried.insert(0, f"我{text}")
     for clause in tried:
         said = understood(clause, past=days.are_past(clause))
