@@ -90,8 +90,8 @@ _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
-_DANGLES, _LISTED, _SELF_DAY, _BLANK, _BRACKETS = map(
-    in_both, ("DANGLES", "LISTED", "SELF_DAY", "BLANK", "BRACKETS")
+_DANGLES, _LISTED, _SELF_DAY, _BLANK, _BRACKETS, _INTRODUCES = map(
+    in_both, ("DANGLES", "LISTED", "SELF_DAY", "BLANK", "BRACKETS", "INTRODUCES")
 )
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
@@ -398,6 +398,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
                 return None
             space = "" if is_chinese else " is " if he["short"] else " "
             tried = [f"{who}{space}{text[he.end() :]}"]
+        elif is_chinese and _INTRODUCES.match(before.note):
+            return None
         elif is_chinese:
             tried = [f"{who or '我'}{text}", *tried]
         elif not who:
@@ -451,5 +453,5 @@ def _trimmed(text: str) -> str:
 
 def _shown(text: str) -> str:
     """Return the text as a sentence."""
-    text = text.strip(ENDS)
+    text = text.strip(ENDS + "?？")
     return f"{text[:1].upper()}{text[1:]}{'。' if HAN.search(text) else '.'}"
