@@ -22,8 +22,10 @@ _MARKED = lazy(
     re.IGNORECASE,
 )
 _PAST = lazy(
-    r"(?!booked\b|reserved\b|scheduled\b|arranged\b|need\b|bed\b|red\b|wed\b|med\b)\b\w{2,}ed\b|\b(?:ran|met|won|bought|sold|lost|gave|got|quit|began|broke"
-    r"|went|came|took|made|wrote|left|grew|became|built|tore|learnt|was|had)\b|(?<![约订])了|过",
+    r"(?!booked\b|reserved\b|scheduled\b|arranged\b|need\b|bed\b|red\b|wed\b|med\b)"
+    r"\b(?<!get )(?<!getting )(?<!be )\w{2,}ed\b|\b(?:ran|met|won|bought|sold|lost|gave|"
+    r"(?<!have )(?<!'ve )got|quit|began|broke|went|came|took|made|wrote|left|grew|became|built|"
+    r"tore|learnt|was|had)\b|(?<![约订报])了|过",
     re.IGNORECASE,
 )
 _WEEKDAY = lazy(

@@ -22,7 +22,7 @@ from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, U
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
-from vikingd.memory.clause_forms import DATE, ENDED, HOLDS, PAST, in_both, language
+from vikingd.memory.clause_forms import ENDED, HOLDS, PAST, in_both, language
 from vikingd.memory.relations import DENIES, ENDS, Understood, understood
 from vikingd.memory.said_dates import Marked, marked
 from vikingd.memory.third_person import HAN, of_others, third_person
@@ -89,6 +89,9 @@ _CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
 _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE"))
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
+)
+_DANGLES, _LISTED, _SELF_DAY, _BLANK, _BRACKETS, _INTRODUCES = map(
+    in_both, ("DANGLES", "LISTED", "SELF_DAY", "BLANK", "BRACKETS", "INTRODUCES")
 )
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
@@ -243,7 +246,7 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
     elif _OTHERS.search(plain):
         reason = "it tells what somebody says"
     else:
-        for text in dict.fromkeys((_trimmed(said), plain)):
+        for text in () if _BLANK.search(said) else dict.fromkeys((_trimmed(said), plain)):
             if (parts := _parsed(text, now, _antecedent(text, who))) is not None:
                 return _facts_of(sentence, parts)
     # An ending is understood without its reason.
@@ -260,11 +263,13 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
 def _beside_question(sentence: str, now: datetime) -> list[Understood]:
     """Return the statements of clauses beside a question, as in "I'm vegan, what can I cook?"."""
     text = _unfilled(_as_written(sentence))
+    if (found := _BRACKETS.search(text)) is not None:
+        return _apart(found[1], now)
     if text.rstrip(ENDS).endswith(("?", "？")):
         if (found := _QUESTION.search(text)) is None:
             return []
         text = text[: found.start()]
-    return _apart(_trimmed(text), now)
+    return _apart(text.strip(ENDS), now)
 
 
 def _apart(text: str, now: datetime, before: Understood | None = None) -> list[Understood]:
@@ -287,6 +292,8 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
                 break
         else:
             piece = text[(cuts[i - 1][0] if i else 0) : ends[i]]
+            if parts and _LISTED.search(text[: ends[i]]):
+                return []  # The fact before it has lost its end.
             heads = text[ends[i] :].lstrip()[:1] in tuple(":：")  # what follows may be quoted
             if not _may_be_left_out(piece, is_behind=bool(parts)) or (heads and not parts):
                 return []
@@ -298,7 +305,7 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
 
 def _stated(piece: str, now: datetime, before: Understood | None) -> Understood | None:
     """Return the statement of a part of a sentence; None if it only asks, supposes or reports."""
-    if not piece.strip() or len(piece) > MAX_CLAUSE:
+    if not piece.strip() or len(piece) > MAX_CLAUSE or _BLANK.search(piece):
         return None
     if any(one.search(piece) for one in (_ASKS, _UNREAL, _OTHERS, _LAUGHS)):
         return None
@@ -355,6 +362,8 @@ def _memory_to_keep(sentence: str, found: re.Match[str], now: datetime) -> _Sent
         return _Sentence(sentence, reason="what to remember is empty or long")
     if (parts := _parsed(what, now)) is not None:
         return _facts_of(sentence, parts)
+    if found["aside"] or found["zh_aside"]:
+        return _Sentence(sentence, reason="not all of it is understood")
     days = marked(what, now, weekdays=False)
     note = days.shown(of_others(third_person(days.plain)))
     if _UNTURNED.search(note):
@@ -403,13 +412,15 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
                 return None
             space = "" if is_chinese else " is " if he["short"] else " "
             tried = [f"{who}{space}{text[he.end() :]}"]
+        elif is_chinese and _INTRODUCES.match(before.note):
+            return None
         elif is_chinese:
             tried = [f"{who or '我'}{text}", *tried]
         elif not who:
             tried = [f"I {text}", f"I am {text}", *tried]
         elif _THIRD.match(text):
             tried = [f"{who} {text}"]
-    elif HAN.search(text) and re.match(DATE, text):
+    elif _SELF_DAY.match(text):
         tried.insert(0, f"我{text}")
     for clause in tried:
         said = understood(clause, past=days.are_past(clause))
@@ -418,6 +429,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
         if "idle" in said.how:
             return None if before is None and "request" in said.how else said
         note = days.shown(said.note)
+        if _DANGLES.search(note):
+            continue
         if "day" in said.how and HAN.search(clause) and "用户" not in note:
             note = f"用户{note}"
         if "wish" in said.how or not _UNTURNED.search(note):
@@ -454,5 +467,5 @@ def _trimmed(text: str) -> str:
 
 def _shown(text: str) -> str:
     """Return the text as a sentence with a capital letter and a full stop."""
-    text = text.strip(ENDS)
+    text = text.strip(ENDS + "?？")
     return f"{text[:1].upper()}{text[1:]}{'。' if HAN.search(text) else '.'}"

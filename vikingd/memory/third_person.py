@@ -13,8 +13,8 @@ from vikingd.domain.text import CJK_CHARS, lazy
 
 HAN = lazy(f"[{CJK_CHARS}]")
 _ADVERBS = (
-    r"(?P<adverbs>(?:(?:(?!(?:fly|rely|apply|supply|reply) )\w+ly|just|also|much|still|now|always|"
-    r"never|often|no longer) )*)"
+    r"(?P<adverbs>(?:(?:(?!(?:fly|rely|apply|supply|reply) )\w+ly|just|also|already|both|much|"
+    r"still|now|always|never|often|no longer) )*)"
 )
 _LEAD = lazy(
     rf"(?P<who>i'?m|i'?ve|i'?ll|i'?d|we'?re|we'?ve|i|we|my|our)\b ?{_ADVERBS}(?P<rest>.*)",
