@@ -1,7 +1,7 @@
 """The two tiers of the tests: `pytest` runs the quick one, `pytest -m deep` the deep one.
 
 A test with the mark `deep` is in the deep tier alone. A test with random examples is in both: the
-deep tier has eight times as many of them.
+deep tier has up to sixteen times as many of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-_QUICK_SHARE, _DEEP_FACTOR = 4, 2
+_QUICK_SHARE, _DEEP_FACTOR = 8, 2
 _FEWEST = 5
 
 is_deep = False
@@ -28,7 +28,7 @@ def begin(expression: str) -> None:
 
 
 def examples(count: int, **more: Any) -> settings:
-    """Return Hypothesis settings: a quarter of `count` in the quick tier, twice it in the deep one.
+    """Return Hypothesis settings: an eighth of `count` in the quick tier, twice it in the deep one.
 
     No example has a limit of time, because the machine may be busy.
     """

@@ -39,6 +39,11 @@ _UNDATED = lazy(r".['’]s\b|(?<=minute)s|(?<=hour)s|[钟时]")
 _MONTH_WORDS = lazy(
     r"\d[-/.]\d|\d[年月]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
 )
+_NAMED_DAY = lazy(
+    r"\b(?:mon|tue|wed|thu|fri|sat|sun)|(?:周|週|星期|[礼禮]拜)([一二三四五六日天])", re.IGNORECASE
+)
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_CHINESE_DAYS = ("一", "二", "三", "四", "五", "六", "日天")
 _RELATIVE = lazy(
     r"\b(?:next|last|this|ago|in|today|week|month|days?|years?)\b|day\b|[上下这本去明今后前]|[天周]",
     re.IGNORECASE,
@@ -120,7 +125,7 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
     clause = re.sub(DATE, " ", clause)
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
     left_out = _HOURS if weekdays else _WEEKDAY
-    found = tuple(one for one in found if not left_out.fullmatch(one.words))
+    found = tuple(one for one in found if not left_out.fullmatch(one.words) and _agrees(one))
     found = _in_order([_single_day(one, now.date()) for one in found])
     pieces, at = [], 0
     for mark, span in zip(_MARKS, found, strict=False):
@@ -151,6 +156,15 @@ def _days(span: Span) -> str:
     if _is_month(first, last):
         return f"{first:%Y-%m}"
     return f"{first:%Y}" if _is_year(first, last) else f"{first} to {last}"
+
+
+def _agrees(span: Span) -> bool:
+    """Return False for a date whose weekday is another one: of another year, or a mistake."""
+    named = _NAMED_DAY.search(span.words) if _MONTH_WORDS.search(span.words) else None
+    if named is None or span.first != span.last:
+        return True
+    day = span.first.weekday()
+    return named[0].lower() == _DAYS[day] or named[1] in tuple(_CHINESE_DAYS[day])
 
 
 def _single_day(span: Span, today: date) -> Span:

@@ -86,6 +86,7 @@ _SPLIT, _ASIDE, _HE, _SUBJECT, _COMPANY, _UNTURNED, _INTRODUCED = map(
 _CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
     in_both, ("CUT", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
 )
+_FIRST_PERSON = lazy(r"\b(?:i|i['’]\w+)\b", re.IGNORECASE)  # in a wish
 _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE"))
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
@@ -433,7 +434,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
             continue
         if "day" in said.how and HAN.search(clause) and "用户" not in note:
             note = f"用户{note}"
-        if "wish" in said.how or not _UNTURNED.search(note):
+        left = _FIRST_PERSON if "wish" in said.how else _UNTURNED
+        if not left.search(note):
             return said._replace(note=note)
     wish = (
         understood(days.raw(text)) if days.phrases else None
