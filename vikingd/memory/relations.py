@@ -71,7 +71,7 @@ class Understood(NamedTuple):
         note: the clause as a note, without a full stop.
         relations: the relation of the clause first, then others that end with it.
         state: one of HOLDS, DENIED, ENDED and PAST.
-        how: the words of its form, see `forms.Form`.
+        how: the words of its form, see `clause_forms.Form`.
         subject: the person that it speaks about, in the words of the clause; "" for the user.
     """
 
