@@ -87,7 +87,7 @@ def _before_code(text: str, mark: str) -> str:
         *_, position = position, *(one.end() for one in _opening(text, mark, position))
         after = _SPACE.match(text, position)
         line = _FOR_TOOLS.match(text, text.rfind("\n", 0, after.end() if after else 0) + 1)
-        if line is None:
+        if line is None or line.end() == position:  # the end of the text is within a line for tools
             return text[:position]
         position = line.end()
 
