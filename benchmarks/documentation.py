@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from benchmarks.daemon import say
 from vikingd.domain.contexts import Draft
-from vikingd.ingest.files import Unreadable, iso, read_tree
+from vikingd.ingest.files import iso, read_tree
+from vikingd.ingest.import_remarks import Unreadable
 
 QUESTIONS = Path(__file__).with_name("documentation.jsonl")
 ROOT = "viking://resources/documentation"

@@ -10,7 +10,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from tests.patience import eventually
-from vikingd.client.file_import import Importer, ImportSummary
+from vikingd.client.file_import import Importer
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.export_command import Exporter
 from vikingd.domain import uri as uris

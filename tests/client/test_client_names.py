@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from operator import attrgetter
+from typing import get_type_hints
 
 import pytest
 
@@ -27,3 +29,17 @@ print(*sys.modules)
     assert not {"vikingd.client.methods", "vikingd.ingest.files"} & set(loaded)
     with pytest.raises(AttributeError, match="no attribute 'Typo'"):
         vikingd.client.Typo  # noqa: B018 - an access is all
+
+
+def test_the_table_and_the_list_have_the_same_names() -> None:
+    """Each public name can be loaded, and modules are attributes of the package."""
+    assert set(vikingd.client._MODULES) == set(vikingd.client.__all__)
+    assert vikingd.client.messages.MessageClient
+
+
+@pytest.mark.parametrize(
+    "annotated", ["PutSummary", "ImportSummary", "Client.import_path", "AsyncClient.import_path"]
+)
+def test_annotations_can_be_read(annotated: str) -> None:
+    """Programs that make tools of methods, and pydantic, read the hints."""
+    assert get_type_hints(attrgetter(annotated)(vikingd.client))

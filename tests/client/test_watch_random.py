@@ -14,7 +14,8 @@ import pytest
 from tests.client.watch_helpers import TOP, Run, fresh_import, state, watching, without_unreadable
 from tests.patience import eventually
 from vikingd.client.messages import MessageClient
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.import_remarks import Unreadable
 
 _SEED = int(os.environ.get("TEST_SEED", "7"))
 _CHANGES = int(os.environ.get("TEST_CHANGES", "1000"))

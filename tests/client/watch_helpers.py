@@ -12,7 +12,8 @@ from typing import Any
 
 from tests.patience import eventually
 from vikingd.client import ClientError, NotFound
-from vikingd.client.file_import import Importer, ImportSummary
+from vikingd.client.file_import import Importer
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.domain import uri as uris

@@ -27,7 +27,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.ctl import demo, main, progress
 from vikingd.domain.contexts import Draft, Passage
-from vikingd.ingest.files import Unreadable
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
 from vikingd.system.install_command import install_command

@@ -25,10 +25,11 @@ from tests.ingest.formats_helpers import FILES, TITLES, expected, rewritten
 from vikingd.client import Client
 from vikingd.domain.contexts import Draft
 from vikingd.ingest import file_syntax
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
 from vikingd.ingest.formats.document import Document, Failed, numbers, title_of
 from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.formats.table import FORMATS
+from vikingd.ingest.import_remarks import Unreadable
 
 TOP = "viking://resources/papers"
 Ctl = Callable[..., tuple[int, str, str]]

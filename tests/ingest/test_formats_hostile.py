@@ -20,10 +20,11 @@ from tests.ingest.formats_helpers import FILES, rewritten
 from tests.patience import eventually
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_syntax import document_format
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
 from vikingd.ingest.formats import zips
 from vikingd.ingest.formats.document import Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.system.install_command import install_command
 
 TOP = "viking://resources/papers"

@@ -8,8 +8,9 @@ import pytest
 
 from tests.ingest.selection_helpers import HAS_GIT, TOP, Case, forget_settings, git, make, taken
 from vikingd.ingest.file_tree import FileTree
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
 from vikingd.ingest.folder_changes import Folder
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.selected_files import Selection
 
 

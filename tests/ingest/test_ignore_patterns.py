@@ -8,9 +8,9 @@ from unicodedata import normalize
 import pytest
 
 from vikingd.domain.contexts import Draft
-from vikingd.ingest.file_tree import Renamed
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
 from vikingd.ingest.ignore_patterns import patterns_of
+from vikingd.ingest.import_remarks import Renamed, Unreadable
 from vikingd.ingest.selected_files import Selection
 
 TOP = "viking://resources/t"

@@ -16,9 +16,9 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.text import HAN, LATIN
 from vikingd.ingest.draft_preparation import prepare
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.import_remarks import LeftOut, Unreadable
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
-from vikingd.ingest.selected_files import LeftOut
 
 
 @pytest.mark.parametrize("uri", ["viking://user/memories/a.md", FILE])

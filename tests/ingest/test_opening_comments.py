@@ -8,7 +8,7 @@ from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.opening_comments import first_comment
 
 HEADERS = [
-    ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n# Reads tea leaves.\nimport os  # noqa\n", "#"),
+    ("#!/usr/bin/python\n# -*- coding: utf-8 -*-\n# Reads tea leaves.\nimport os  # noqa\n", "#"),
     ("#!/bin/sh\n\n  # shellcheck disable=SC2086\n# Brews tea.\nset -e\n", "#"),
     ("/* eslint-disable */\n/** Pours tea. */\nimport x from 'y'; // eslint-disable-line\n", "//"),
     ("// +build linux\r\n\r\n// Package tea brews.\r\npackage tea\r\n", "//"),
@@ -23,7 +23,7 @@ HEADERS = [
         (*HEADERS[2], "Pours tea."),
         (*HEADERS[3], "Package tea brews."),
         ("x = 1\n# Not at the beginning.\n", "#", ""),
-        ("import os  # noqa\n# Lines for tools are no code.\n", "#", "Lines for tools are no code."),
+        ("import os  # noqa\n# For tools is no code.\n", "#", "For tools is no code."),
     ],
 )
 def test_the_first_comment(text: str, mark: str, first: str) -> None:

@@ -12,8 +12,9 @@ from tests.ingest.selection_helpers import HAS_GIT, TOP, Case, forget_settings, 
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.file_tree import FileTree
-from vikingd.ingest.files import Unreadable, read_tree
-from vikingd.ingest.selected_files import LeftOut, Selection
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.import_remarks import LeftOut, Unreadable
+from vikingd.ingest.selected_files import Selection
 
 
 @pytest.fixture(autouse=True)

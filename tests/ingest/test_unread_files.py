@@ -11,8 +11,9 @@ import pytest
 
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.data_heads import HEAD, LIMIT
-from vikingd.ingest.files import SecretLeftOut, Unreadable, read_tree
-from vikingd.ingest.selected_files import LeftOut, Selection
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.import_remarks import LeftOut, SecretLeftOut, Unreadable
+from vikingd.ingest.selected_files import Selection
 
 TOP = "viking://resources/t"
 

@@ -28,7 +28,8 @@ from vikingd.domain.contexts import Draft as Stored
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.draft_preparation import prepare
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.passages import MAX_MARKDOWN_LINES, default_passages, split
 from vikingd.memory.contradicted_memories import Changing
 from vikingd.memory.memory_file_series import Key, Known, KnownFiles, Series

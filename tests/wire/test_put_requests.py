@@ -163,9 +163,14 @@ def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: 
         return contexts_pb2.PutRequest(contexts=[context])
 
     most = bisect_right(range(20_000), INLINE_SIZE, key=lambda n: put_size(request(n))) - 1
-    before = time.process_time()
-    assert prepared(request(most), None)
-    assert time.process_time() - before < 0.5
+
+    def seconds() -> float:
+        before = time.process_time()
+        assert prepared(request(most), None)
+        return time.process_time() - before
+
+    # Other threads and the collector of this process may take time in one of them.
+    assert min(seconds() for _ in range(3)) < 0.5
 
 
 def test_an_ordinary_text_of_some_pages_does_not_queue_with_large_ones() -> None:

@@ -19,6 +19,7 @@ methods and returns protobuf messages.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         TenantList,
         VerifyReport,
     )
-    from vikingd.client.batches import Failure
+    from vikingd.client.batch_results import Failure
     from vikingd.client.client_errors import (
         AlreadyExists,
         ClientError,
@@ -101,7 +102,7 @@ if TYPE_CHECKING:
         RefusedMemory,
         UntakenSentence,
     )
-    from vikingd.client.file_import import ImportSummary
+    from vikingd.client.import_summary import ImportSummary
     from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
     from vikingd.client.memory_results import (
         ForgetResult,
@@ -167,7 +168,7 @@ if TYPE_CHECKING:
         TypedQuery,
     )
     from vikingd.domain.store_changes import PutOutcome, PutRefusal
-    from vikingd.ingest.files import Unreadable
+    from vikingd.ingest.import_remarks import Unreadable
     from vikingd.memory.memory_types import Remembered as RememberOutcome
     from vikingd.memory.memory_types import SalienceParts
 
@@ -180,7 +181,7 @@ _NAMES = {
         "Grant IndexStats Key KeyList Limits OptimizeResult QueueStats ReembedResult "
         "RotatedKey Stats Tenant TenantList VerifyReport"
     ),
-    "vikingd.client.batches": "Failure",
+    "vikingd.client.batch_results": "Failure",
     "vikingd.client.connection_defaults": "DEFAULT_ADDRESS DEFAULT_TIMEOUT",
     "vikingd.client.client_errors": (
         "AlreadyExists ClientError Corrupt DeadlinePassed DiskFull EmbedderFailed "
@@ -200,7 +201,7 @@ _NAMES = {
         "Episode EpisodeTurn ExtractedMemory ExtractResult ForgetProposal RefusedMemory "
         "UntakenSentence"
     ),
-    "vikingd.client.file_import": "ImportSummary",
+    "vikingd.client.import_summary": "ImportSummary",
     "vikingd.client.memory_entries": "AsyncMemories Memories MemoryEntry",
     "vikingd.client.memory_results": (
         "ForgetResult Memory RecallResult ReinforceResult RememberResult SparedMemory"
@@ -228,7 +229,7 @@ _NAMES = {
         "PlanSource QueryPlan SearchMode SearchSession SessionMessage TypedQuery"
     ),
     "vikingd.domain.store_changes": "PutOutcome PutRefusal",
-    "vikingd.ingest.files": "Unreadable",
+    "vikingd.ingest.import_remarks": "Unreadable",
     "vikingd.memory.memory_types": "RememberOutcome SalienceParts",
 }
 """The names of each module; a name loads its own module, when it is first used."""
@@ -279,8 +280,13 @@ __all__ = [
 if not TYPE_CHECKING:  # a checker must still see that a name does not exist
 
     def __getattr__(name: str) -> Any:
-        """Load a name when it is first used: all of them together take .2 s of processor time."""
+        """Load a name, or a module such as `messages`, when it is first used.
+
+        All of them together take .2 s of processor time.
+        """
         if name not in _MODULES:
+            if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+                return import_module(f"{__name__}.{name}")
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = getattr(import_module(_MODULES[name]), _OTHERWISE.get(name, name))
         return found

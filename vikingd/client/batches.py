@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 import grpc
 
+from vikingd.client.batch_results import Failure, Sent
 from vikingd.client.client_errors import ClientError, Unsendable, sendable
 from vikingd.client.documents import Document, context_input
 from vikingd.client.multi_call_steps import Call, Steps
@@ -39,31 +39,6 @@ _LIMITS = {
     "overview": MAX_OVERVIEW_BYTES,
     "content": MAX_CONTENT_BYTES,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A context that failed, and the reason."""
-
-    uri: str
-    reason: str
-
-
-@dataclass(slots=True)
-class Sent:
-    """The result of a batch.
-
-    Attributes:
-        written: (URI, outcome) of each written context; the outcome is a number of PutOutcome.
-        revision: the first revision with all of them.
-        failed: the contexts that were not written.
-        error: the first failure that is not due to a context, such as that of the connection.
-    """
-
-    written: list[tuple[str, int]] = field(default_factory=list)
-    revision: int = 0
-    failed: list[Failure] = field(default_factory=list)
-    error: ClientError | None = None
 
 
 def batches(contexts: Iterable[T], count: int = MAX_COUNT) -> Iterator[list[T]]:

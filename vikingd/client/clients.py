@@ -7,21 +7,17 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from functools import partial
-from typing import TYPE_CHECKING
 
 from vikingd.client.argument_checks import checked
 from vikingd.client.client_connection import AsyncConnection, Connection, with_functions
 from vikingd.client.conversation import Session
 from vikingd.client.extract_results import ExtractResult
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.values import When
-
-if TYPE_CHECKING:
-    from vikingd.client.file_import import ImportSummary
 
 
 @with_functions
@@ -264,8 +260,6 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         `progress` is called on the event loop. After a cancellation the import ends when the
         batches in flight are done.
         """
-        from vikingd.client.path_imports import Given, import_path
-
         loop = asyncio.get_running_loop()
         cancelled = threading.Event()
 
@@ -273,12 +267,18 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        given = Given(
-            *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
-            *(ref, below, depth, max_pages, delete),
-        )
-        work = partial(import_path, self, path, uri, given, dry_run=dry_run, progress=advance)
-        running = asyncio.ensure_future(asyncio.to_thread(work, cancelled=cancelled))
+        def work() -> ImportSummary:
+            from vikingd.client.path_imports import Given, import_path  # .2 s at its first import
+
+            given = Given(
+                *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
+                *(ref, below, depth, max_pages, delete),
+            )
+            return import_path(
+                *(self, path, uri, given), dry_run=dry_run, progress=advance, cancelled=cancelled
+            )
+
+        running = asyncio.ensure_future(asyncio.to_thread(work))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:

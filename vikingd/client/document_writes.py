@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vikingd.client.argument_checks import described
+from vikingd.client.batch_results import Failure, Sent
 from vikingd.client.client_errors import NotFound
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
@@ -20,7 +21,6 @@ from vikingd.domain.store_changes import PutOutcome
 from vikingd.domain.text import marks, without_invisible
 
 if TYPE_CHECKING:
-    from vikingd.client.batches import Failure, Sent
     from vikingd.pb.contexts_pb2 import ContextInput
 
 Progress: TypeAlias = bool | Callable[[int], None]
@@ -131,7 +131,7 @@ def _messages(
 
     One that cannot be sent, or is given twice, is counted as failed.
     """
-    from vikingd.client.batches import Failure, encoded
+    from vikingd.client.batches import encoded
 
     failed = summary.failed
     seen: set[str] = set()

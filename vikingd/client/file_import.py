@@ -8,14 +8,16 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import grpc
 
-from vikingd.client.batches import Failure, Sent, batches, encoded, put_in_parts
+from vikingd.client.batch_results import Failure, Sent
+from vikingd.client.batches import batches, encoded, put_in_parts
 from vikingd.client.client_errors import ClientError, NotFound
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.multi_call_steps import run
@@ -28,91 +30,23 @@ from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
 from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_syntax import Syntax, syntax_of
-from vikingd.ingest.file_tree import Renamed, uri_of_a_context
-from vikingd.ingest.files import (
-    Assumed,
-    Remark,
-    SecretLeftOut,
-    Unreadable,
-    find_files,
-    read_files,
-)
+from vikingd.ingest.file_tree import uri_of_a_context
+from vikingd.ingest.files import find_files, read_files
 from vikingd.ingest.frontmatter import faults
+from vikingd.ingest.import_remarks import (
+    Remark,
+    Unreadable,
+)
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.original_draft import is_written
-from vikingd.ingest.selected_files import NOT_INCLUDED, LeftOut, Selection
+from vikingd.ingest.selected_files import NOT_INCLUDED, Selection
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput
 from vikingd.pb.contexts_pb2 import Context as StoredContext
-from vikingd.sources.fetch_result import NotTaken
 
 IN_FLIGHT = 3
 
 Item: TypeAlias = Draft | Unreadable | Linked | Remark
-
-
-@dataclass(slots=True)
-class ImportSummary:
-    """The result of an import, or its plan with `dry_run`.
-
-    Attributes:
-        end: "done", "interrupted" or "failed".
-        moved: the number of contexts that were renamed; only a watched folder has some.
-        linked: the number of links of the import that exist now, old or new.
-        revision: the first revision with all changes; 0 if nothing was sent.
-        planned: (change, URI) of each planned change of a dry run.
-        unreadable: the files, lines and parts of files that were not imported.
-        failed: the contexts that the daemon refused.
-        as_text: the values of front matter that became text or were left out, and the files whose
-            whole front matter became text.
-        left_out: the files and directories that a rule leaves out, and the bulk of files that came
-            in without it; of such a directory nothing is read.
-        kept: the outermost URIs that the store still has of what is left out. `delete` does not
-            remove them.
-        renamed: the files and directories whose URIs have their names in NFC.
-        secrets: the secrets that were not taken in, by file and line. A file that holds them by its
-            nature is in `left_out`; in any other a marker stands for each.
-        encodings: the text files whose encoding was assumed or detected.
-        not_taken: the pages, files and members of an address that did not come in.
-        not_moved: the contexts whose files were renamed, and that were written anew.
-        commit: the commit of an imported repository.
-        is_unchanged: True if a source has not changed since its last import, and was not compared.
-    """
-
-    end: str = "failed"
-    dry_run: bool = False
-    created: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    deleted: int = 0
-    moved: int = 0
-    linked: int = 0
-    revision: int = 0
-    seconds: float = 0.0
-    unreadable: list[Unreadable] = field(default_factory=list)
-    failed: list[Failure] = field(default_factory=list)
-    as_text: list[Failure] = field(default_factory=list)
-    planned: list[tuple[str, str]] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    renamed: list[Renamed] = field(default_factory=list)
-    secrets: list[SecretLeftOut] = field(default_factory=list)
-    encodings: list[Assumed] = field(default_factory=list)
-    not_taken: list[NotTaken] = field(default_factory=list)
-    not_moved: list[Failure] = field(default_factory=list)
-    commit: str = ""
-    is_unchanged: bool = False
-
-    def tell(self, remark: Remark) -> None:
-        """Add a remark on a file to the list of its kind."""
-        if isinstance(remark, LeftOut):
-            self.left_out.append(remark)
-        elif isinstance(remark, Renamed):
-            self.renamed.append(remark)
-        elif isinstance(remark, SecretLeftOut):
-            self.secrets.append(remark)
-        else:
-            self.encodings.append(remark)
 
 
 @dataclass(frozen=True, slots=True)

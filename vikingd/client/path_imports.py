@@ -14,7 +14,8 @@ import grpc
 
 from vikingd.client.client_connection import AsyncConnection, Connection
 from vikingd.client.client_errors import FieldViolation, InvalidField
-from vikingd.client.file_import import Importer, ImportSummary, items_of
+from vikingd.client.file_import import Importer, items_of
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.client.source_imports import (
     Progress,

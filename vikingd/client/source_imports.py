@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.json_format import MessageToDict
 
-from vikingd.client.batches import Failure
+from vikingd.client.batch_results import Failure
 from vikingd.client.client_errors import (
     AlreadyExists,
     ClientError,
@@ -22,7 +22,8 @@ from vikingd.client.client_errors import (
     NotFound,
     Unsendable,
 )
-from vikingd.client.file_import import Importer, ImportSummary, Item
+from vikingd.client.file_import import Importer, Item
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.interrupts import noted
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors

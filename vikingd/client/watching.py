@@ -20,26 +20,19 @@ from vikingd.client.client_errors import (
     Unauthenticated,
     Unsendable,
 )
-from vikingd.client.file_import import Importer, ImportSummary, Item
+from vikingd.client.file_import import Importer, Item
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_tree import Stamp, uri_of_a_context
-from vikingd.ingest.files import (
-    FileItem,
-    Read,
-    SecretLeftOut,
-    Unchanged,
-    Unreadable,
-    read_directory,
-    read_file,
-    remarks,
-)
+from vikingd.ingest.files import FileItem, Read, Unchanged, read_directory, read_file, remarks
 from vikingd.ingest.folder_changes import Difference, Folder, has_vanished, remembered
 from vikingd.ingest.formats.document_reader import Documents
+from vikingd.ingest.import_remarks import LeftOut, SecretLeftOut, Unreadable
 from vikingd.ingest.jsonl import is_jsonl
-from vikingd.ingest.selected_files import LeftOut, Selection
+from vikingd.ingest.selected_files import Selection
 from vikingd.pb.contexts_pb2 import Context
 from vikingd.system.install_command import install_command
 

@@ -11,7 +11,7 @@ from datetime import datetime
 import typer
 
 from vikingd.client.client_errors import ClientError
-from vikingd.client.file_import import ImportSummary
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.source_imports import Progress, import_source
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.exit_codes import INTERRUPTED, OTHER

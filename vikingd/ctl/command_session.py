@@ -1,6 +1,6 @@
 """The session of a command: the connection and the output.
 
-gRPC, protobuf and rich are imported when a command runs: the help of a command needs none of them.
+gRPC, protobuf and rich are imported when a command runs: the help of most commands needs none.
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ from typing import Any
 
 from rich.text import Text
 
-from vikingd.client.file_import import ImportSummary
+from vikingd.client.import_summary import ImportSummary
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.render import size, snippet
 from vikingd.ctl.result_rows import Row, Rows
+from vikingd.ingest.import_remarks import LeftOut
 from vikingd.ingest.selected_files import (
     EXCLUDED,
     HIDDEN,
@@ -21,7 +22,6 @@ from vikingd.ingest.selected_files import (
     SECRETS,
     SKIPPED,
     TOO_LARGE,
-    LeftOut,
 )
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}

@@ -29,7 +29,7 @@ from vikingd.ctl.trace_tree import plan_tree, search_steps, search_tree
 
 
 def read_session(path: str) -> Said:
-    """Parses the option for the file of a session."""
+    """Parse the option for the file of a session."""
     try:
         return Said.load(Path(path))
     except OSError as error:

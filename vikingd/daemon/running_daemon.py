@@ -380,8 +380,11 @@ async def _start_when_idle(thread: threading.Thread, boundary: Boundary) -> None
     Under calls without a pause, or beside a stream, it starts at _LOADS_AT_LATEST.
     """
     clock = asyncio.get_running_loop().time
-    latest = clock() + _LOADS_AT_LATEST
-    while (left := _LOADS_AFTER - boundary.idle_seconds()) > 0 and clock() < latest:
+    begun = clock()
+    while clock() < begun + _LOADS_AT_LATEST:
+        left = _LOADS_AFTER - min(boundary.idle_seconds(), clock() - begun)
+        if left <= 0:
+            break
         await asyncio.sleep(left)
     thread.start()
 

@@ -447,7 +447,9 @@ class Engine:
         if fold:
             self._index.fold()
         self._index.close()
-        self.store.close()
-        self._index.forget()  # reference cycles keep an engine, and its maps hold descriptors
-        if self._own is not None:
-            self._own.close()
+        try:
+            self.store.close()
+        finally:
+            self._index.forget()  # reference cycles keep an engine, and its maps hold descriptors
+            if self._own is not None:
+                self._own.close()

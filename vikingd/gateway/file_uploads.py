@@ -21,7 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vikingd.client.client_errors import ClientError, NotFound
-from vikingd.client.file_import import Importer, ImportSummary, Item
+from vikingd.client.file_import import Importer, Item
+from vikingd.client.import_summary import ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft

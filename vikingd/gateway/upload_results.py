@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vikingd.client.file_import import ImportSummary
+from vikingd.client.import_summary import ImportSummary
 from vikingd.domain import uri as uris
 from vikingd.gateway.http_errors import Fault
-from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, LeftOut
+from vikingd.ingest.import_remarks import LeftOut
+from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS
 
 _MOST = 100  # remarks
 

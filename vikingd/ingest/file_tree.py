@@ -17,16 +17,9 @@ from vikingd.domain.errors import InvalidField
 from vikingd.ingest.git_attributes import NAME as ATTRIBUTES_FILE
 from vikingd.ingest.git_attributes import GitAttributes
 from vikingd.ingest.git_index import GIT
+from vikingd.ingest.import_remarks import LeftOut, Renamed
 from vikingd.ingest.secret_files import always_secret
-from vikingd.ingest.selected_files import (
-    HIDDEN,
-    SECRETS,
-    SKIPPED,
-    TOO_LARGE,
-    LeftOut,
-    Rules,
-    Selection,
-)
+from vikingd.ingest.selected_files import HIDDEN, SECRETS, SKIPPED, TOO_LARGE, Rules, Selection
 from vikingd.system.regular_files import read_regular
 
 VANISHED = frozenset(os.strerror(code) for code in (errno.ENOENT, errno.ENOTDIR))
@@ -70,14 +63,6 @@ class Stamp(NamedTuple):
         if stat.S_ISDIR(found.st_mode):
             return cls(*place)
         return cls(*place, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-@dataclass(frozen=True, slots=True)
-class Renamed:
-    """A file or directory whose name is not in NFC (a Unicode form), so that its URI differs."""
-
-    path: str
-    uri: str
 
 
 @dataclass(slots=True)

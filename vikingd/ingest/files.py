@@ -24,24 +24,25 @@ from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_kinds import KEY, file_kind, without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
-from vikingd.ingest.file_tree import (
-    TOP,
-    FileTree,
-    Renamed,
-    normal,
-    printable,
-    uri_of_a_context,
-)
+from vikingd.ingest.file_tree import TOP, FileTree, normal, printable, uri_of_a_context
 from vikingd.ingest.formats.document import Document, Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.svg import NO_TEXT
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
+from vikingd.ingest.import_remarks import (
+    Assumed,
+    LeftOut,
+    Remark,
+    Renamed,
+    SecretLeftOut,
+    Unreadable,
+)
 from vikingd.ingest.original_draft import as_put
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account
 from vikingd.ingest.secrets import lines_of, masked, secrets_in
-from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, LeftOut, Selection
+from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, Selection
 from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.unread_files import unread_text
 from vikingd.system.regular_files import open_regular, read_regular
@@ -53,62 +54,11 @@ _WHOLE = Selection(no_ignore=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A file, a line or a part of a file that is not imported: a printable path and the reason.
-
-    `uri` is the URI that the file or line would have; "" if no URI is possible.
-    """
-
-    path: str
-    reason: str
-    uri: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Unchanged:
     """A file that is not read again: its URI."""
 
     uri: str
 
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """A text file or HTML page whose encoding is not certain.
-
-    A byte order mark, a label in the file and valid UTF-8 make an encoding certain.
-
-    Attributes:
-        path: a printable path.
-        encoding: the name of the encoding that it was read in.
-        how: "assumed" if the caller named it, else "detected".
-        uri: the URI of the file.
-    """
-
-    path: str
-    encoding: str
-    how: str
-    uri: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SecretLeftOut:
-    """A secret that an import replaces by a marker.
-
-    Attributes:
-        path: the printable path of its file.
-        line: the line on which it begins, from 1; in a document, the line of its Markdown.
-        kind: its kind, such as "GitHub token".
-        uri: the URI of the file.
-    """
-
-    path: str
-    line: int
-    kind: str
-    uri: str = ""
-
-
-Remark: TypeAlias = LeftOut | Renamed | Assumed | SecretLeftOut
-"""What a report tells beside the imported and the unreadable files."""
 
 FileItem: TypeAlias = Draft | Unreadable | LeftOut | Assumed | SecretLeftOut
 """What the reading of a file yields."""

@@ -16,17 +16,10 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
-from vikingd.ingest.files import (
-    Assumed,
-    FileItem,
-    Read,
-    SecretLeftOut,
-    Unchanged,
-    Unreadable,
-    describing_files,
-)
+from vikingd.ingest.files import FileItem, Read, Unchanged, describing_files
 from vikingd.ingest.ignore_files import NAMES
-from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, LeftOut, Selection
+from vikingd.ingest.import_remarks import Assumed, LeftOut, SecretLeftOut, Unreadable
+from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, Selection
 
 T = TypeVar("T")
 

@@ -22,7 +22,8 @@ from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
 from vikingd.ingest.draft_preparation import check
 from vikingd.ingest.file_tree import printable
-from vikingd.ingest.files import Unreadable, iso, microseconds
+from vikingd.ingest.files import iso, microseconds
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.original_draft import as_put
 from vikingd.ingest.passages import default_passages

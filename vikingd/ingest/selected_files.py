@@ -36,26 +36,6 @@ _BRACES = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
 _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A file or directory that a rule leaves out of an import, or the rest of a file that is cut.
-
-    Attributes:
-        path: a printable path; that of a directory, of which nothing is read, ends in "/".
-        rule: the file and line of a pattern, such as "docs/.gitignore:3", or "hidden", "include",
-            "exclude", "max_file_size", "always left out", "secrets" or a rule of `unread_files`.
-        pattern: the pattern, or the kind of the secrets; "" for other rules.
-        uri: the URI that it would have; "" if no URI is possible.
-        size: the bytes that are left out, if they are the reason.
-    """
-
-    path: str
-    rule: str
-    pattern: str = ""
-    uri: str = ""
-    size: int = 0
-
-
 @dataclass(frozen=True)
 class Selection:
     """The rules that a caller gives for the files of a directory.

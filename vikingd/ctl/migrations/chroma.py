@@ -12,7 +12,7 @@ from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.files import Unreadable
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.jsonl import Tree
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Entry
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.files import Unreadable
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries

@@ -31,8 +31,8 @@ from vikingd.domain.store_changes import Linked
 from vikingd.ingest.abstracts import derive_title
 from vikingd.ingest.draft_preparation import is_shared
 from vikingd.ingest.file_syntax import Syntax, syntax_of
-from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 

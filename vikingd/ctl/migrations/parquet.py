@@ -15,7 +15,7 @@ from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import MAX_LEVELS
 from vikingd.ingest.file_tree import printable
-from vikingd.ingest.files import Unreadable
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.system.directory_walk import walk
 from vikingd.system.regular_files import check_regular

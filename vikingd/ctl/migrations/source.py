@@ -21,7 +21,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.draft_preparation import check
-from vikingd.ingest.files import Unreadable, microseconds
+from vikingd.ingest.files import microseconds
+from vikingd.ingest.import_remarks import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.limits import MAX_EXACT
 from vikingd.system.install_command import install_command

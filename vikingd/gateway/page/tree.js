@@ -126,7 +126,7 @@ export function Tree({ uri, changes, open, fail }) {
   const place = useRef(0);
   const found = rows.findIndex((row) => row.uri === (focus || uri));
   const at = found >= 0 ? found : Math.max(0, Math.min(rows.length - 1, focus ? place.current : 0));
-  place.current = at;
+  if (found >= 0) place.current = at;
   const hadFocus = Boolean(box.current?.querySelector(":focus"));
   const focusRow = () => box.current?.querySelector('[role="treeitem"][tabindex="0"]')?.focus();
   useLayoutEffect(() => {
@@ -176,7 +176,7 @@ export function Tree({ uri, changes, open, fail }) {
         return html`<div key=${row.uri} role="treeitem" class=${`tree-row ${row.note ? "is-note" : ""} ${row.uri === uri ? "is-chosen" : ""}`}
             aria-level=${row.level} aria-selected=${row.uri === uri} aria-setsize=${row.of} aria-posinset=${row.note ? undefined : row.index + 1}
             aria-expanded=${row.isDirectory ? isOpen : undefined} tabindex=${index === at ? 0 : -1}
-            style=${{ top: `${index * ROW}px`, paddingLeft: `${8 + (row.level - 1) * 14}px` }} onFocus=${() => setFocus(row.uri)} onClick=${() => choose(row)}>
+            style=${{ top: `${index * ROW}px`, paddingLeft: `${8 + (row.level - 1) * 14}px` }} onFocus=${() => row.note || setFocus(row.uri)} onClick=${() => choose(row)}>
           ${row.isDirectory
             ? html`<span class="twist" onClick=${(event) => (event.stopPropagation(), setFocus(row.uri), toggle(row))}><svg viewBox="0 0 10 10" class=${isOpen ? "is-open" : ""}><path d="M3 1.5 7 5 3 8.5" /></svg></span>`
             : html`<span class="twist"></span>`}
