@@ -299,9 +299,8 @@ def test_a_compaction_does_not_change_the_confidence_of_results_that_tie(tmp_pat
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("batches", "rounds"), [(4, 1), pytest.param(30, 100, marks=pytest.mark.deep)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("batches", "rounds"), [(4, 1), (30, 100)])
 def test_no_score_of_another_store_stays_in_scratch(
     tmp_path: Path, batches: int, rounds: int
 ) -> None:

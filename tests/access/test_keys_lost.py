@@ -117,6 +117,7 @@ def test_keys_survive_a_kill(directory: Path, left: tuple[Path, Path, list[str]]
         assert valid(keys, left[2]) == [False] * 10 + [True] * 10
 
 
+@pytest.mark.deep_after(5)
 @pytest.mark.parametrize("at", [0, 4, 12, 20, 2024])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
 def test_a_flipped_bit_in_the_log_is_told(directory: Path, share: float, at: int) -> None:

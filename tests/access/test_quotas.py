@@ -96,6 +96,7 @@ def some_limits(rng: random.Random) -> Limits:
     )
 
 
+@pytest.mark.deep_after(6)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_calls_are_judged_as_by_a_plain_model(seed: int) -> None:
     """Entries, refusals and waiting times are those of textbook buckets, also as limits change."""

@@ -166,7 +166,7 @@ def test_calls_per_second(home: House, of: str) -> None:
         assert get(client) is None
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("of", ["key", "tenant"])
 def test_bytes_per_second(home: House, of: str) -> None:
     """A large request passes and leaves a debt; so does a large reply."""

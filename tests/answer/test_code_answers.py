@@ -85,6 +85,7 @@ def test_a_question_for_a_definition_is_known(question: str, names: tuple[str, .
     assert asked_definition(question) == names
 
 
+@pytest.mark.deep_after(7)
 @pytest.mark.parametrize(
     ("question", "path", "section"),
     [

@@ -89,6 +89,7 @@ def line_of_letters(client: MessageClient) -> None:
     put(client, {f"{TOP}/slow.txt": "".join(rng.choices("ab", k=1_500_000))})
 
 
+@pytest.mark.deep
 def test_a_slow_search_ends_when_nobody_waits_and_keeps_nobody_waiting(
     client: MessageClient, stubs: Stubs
 ) -> None:

@@ -242,6 +242,7 @@ def http_date(seconds: float) -> str:
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize(
     "failure",
     [

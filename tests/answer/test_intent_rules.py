@@ -184,6 +184,7 @@ def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None
     assert all(text.strip() for _, text, _ in plan[:-1])
 
 
+@pytest.mark.deep_after(4)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "piece",

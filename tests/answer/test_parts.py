@@ -93,6 +93,7 @@ def test_a_find_over_parts_is_the_merge_of_finds_below_each(store: Store, asker:
     assert several > 50
 
 
+@pytest.mark.deep
 def test_a_retrieval_over_parts_is_the_merge_of_those_below_each(
     store: Store, asker: Asker
 ) -> None:

@@ -41,7 +41,7 @@ FAMILIES: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.deep_after(6)
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_growing_pattern(family: str) -> None:
     """A pattern of any size is compiled or refused, and neither takes long."""

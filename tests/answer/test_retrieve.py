@@ -269,6 +269,7 @@ def test_boosts_bring_up_what_is_far_down(
     assert names(found) == first
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     "more",
     [

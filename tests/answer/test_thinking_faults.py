@@ -53,9 +53,8 @@ def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
     assert scored(reply) == scored(house.client.find(query))
 
 
-@pytest.mark.parametrize(
-    ("finds", "seconds"), [(3, 4.0), pytest.param(60, 10.0, marks=pytest.mark.deep)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize(("finds", "seconds"), [(3, 4.0), (60, 10.0)])
 def test_a_slow_reranker_holds_up_nobody_and_no_deadline(
     house: House, finds: int, seconds: float
 ) -> None:

@@ -456,6 +456,7 @@ def run_in_a_fresh_interpreter(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.deep
 def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
     """The client and vikingctl import without the packages of the server."""
     printed = run_in_a_fresh_interpreter(f"""

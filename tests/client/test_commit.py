@@ -233,6 +233,7 @@ def test_the_asynchronous_client_commits(asked: Asked) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.deep
 def test_a_commit_that_is_cancelled_during_its_call_is_repeated_first(asked: Asked) -> None:
     """The daemon may have done the call, so the next commit repeats it with its name."""
     memory = note("profile", "The user lives in Lyon.", 0)

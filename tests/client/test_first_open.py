@@ -146,6 +146,7 @@ def test_the_daemon_goes_with_the_process(tmp_path: Path, body: str, code: int) 
         assert client.exists(COFFEE)
 
 
+@pytest.mark.deep
 def test_a_daemon_that_a_thread_started_outlives_the_thread(tmp_path: Path) -> None:
     """The end of the thread that opened a directory is not the end of the daemon."""
 
@@ -159,6 +160,7 @@ def test_a_daemon_that_a_thread_started_outlives_the_thread(tmp_path: Path) -> N
     asyncio.run(work())
 
 
+@pytest.mark.deep
 def test_a_fork_neither_ends_nor_keeps_the_daemon(tmp_path: Path) -> None:
     """A fork that exits leaves the daemon; a fork that stays does not keep it."""
     body = """

@@ -59,6 +59,7 @@ def checked(reply: BuildContextResponse, budget: int, tokenizer: str = "o200k_ba
     return [cited.uri.rpartition("/")[2] for cited in reply.citations]
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"])
 def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenizer: str) -> None:
     """The text of a find fits its budget with each tokenizer, in English and Chinese."""

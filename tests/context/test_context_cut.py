@@ -64,6 +64,7 @@ def test_texts_are_cut_where_they_end_best(
     assert cut(text, within(limit)) == expected
 
 
+@pytest.mark.deep
 def test_a_long_text_is_cut_soon() -> None:
     """A context from a megabyte of sentences, characters or code uses most of its budget."""
     for content in (f"{FOX} " * 16_000, "中" * 300_000, "x" * 1_000_000, "```\n" + "y\n" * 300_000):

@@ -279,6 +279,7 @@ def test_refused_contexts_do_not_spoil_their_batch(client: MessageClient) -> Non
     assert counted.puts == 1
 
 
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize("refused", [(0,), (6, 7), (19,), tuple(range(20))])
 def test_a_batch_that_is_refused_whole_is_sent_in_halves(
     client: MessageClient, refused: tuple[int, ...]
@@ -299,6 +300,7 @@ def test_a_batch_that_is_refused_whole_is_sent_in_halves(
     assert (importer.summary.created, importer.error) == (20 - len(refused), None)
 
 
+@pytest.mark.deep
 def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
     ctl: Ctl, client: MessageClient, daemon: str, tmp_path: Path
 ) -> None:
@@ -324,6 +326,7 @@ def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
     assert (again["unchanged"], again["created"]) == (inside, count - inside)
 
 
+@pytest.mark.deep
 def test_an_embedder_that_fails_ends_the_waiting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], docs: Path
 ) -> None:
@@ -388,6 +391,7 @@ def test_the_demo_answers_five_questions_and_leaves_nothing_behind(tmp_path: Pat
     assert _running(tmp_path) == []
 
 
+@pytest.mark.deep
 def test_the_demo_cleans_up_when_it_is_interrupted(tmp_path: Path) -> None:
     """Ctrl-C during the start of the demo ends the demo and its daemon with exit code 130."""
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}

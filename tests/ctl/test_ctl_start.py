@@ -60,6 +60,7 @@ def test_a_search_loads_what_it_needs() -> None:
     assert not loaded & {"pydantic", "numpy", *ours}
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("package", ["grpc", "rich", "vikingd.pb"])
 def test_ctrl_c_is_quiet_while_a_command_loads(package: str) -> None:
     """Ctrl-C while a command loads what it runs with ends it with exit code 130 and no output."""

@@ -29,7 +29,7 @@ def _notes(client: MessageClient) -> None:
     client.put([Draft(TEA, content="Oolong tea.\n" * 9000)])
 
 
-@pytest.mark.deep_after(3)
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -69,7 +69,7 @@ ENDS = (0, 130, -signal.SIGINT)
 """Over before, ended by the program, or by the signal alone, which a shell shows as 130."""
 
 
-@pytest.mark.deep_after(2)
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("command", "moments"), [*((one, 2) for one in COMMANDS[:2]), *((one, 12) for one in COMMANDS)]
 )

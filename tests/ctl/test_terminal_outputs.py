@@ -22,6 +22,7 @@ def tree() -> Iterator[tuple[str, Path]]:
         yield made
 
 
+@pytest.mark.deep_after(20)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
     "command", [*QUICK, *(pytest.param(x, marks=pytest.mark.deep) for x in DEEP)]

@@ -119,6 +119,7 @@ def test_a_call_during_the_stop_is_refused_in_words(tmp_path: Path) -> None:
     assert "Traceback" not in log.read_text()
 
 
+@pytest.mark.deep
 def test_a_daemon_that_nobody_can_reach_stops(tmp_path: Path) -> None:
     """The system removes the runtime directory after a logout, and the socket with it."""
     with serving(tmp_path, "--stop-when-idle", "24h") as (process, address):

@@ -229,6 +229,7 @@ def test_two_in_one_process_share_nothing_and_give_their_ports_back() -> None:
     second.close()
 
 
+@pytest.mark.deep
 def test_a_taken_port_ends_the_start_with_one_line(tmp_path: Path) -> None:
     """A taken metrics port ends the start with its address, before the store is made."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

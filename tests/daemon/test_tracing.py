@@ -273,6 +273,7 @@ def test_what_is_not_asked_for_is_no_span(collector: Collector, channel: grpc.Ch
     assert collector.spans(checked) == collector.spans(unsampled) == []
 
 
+@pytest.mark.deep
 def test_what_waits_is_exported_at_the_end_under_the_daemon_s_name(tmp_path: Path) -> None:
     """A stop exports all waiting spans at once, with the daemon's name and version."""
     with collecting() as collector:
@@ -382,6 +383,7 @@ def without_the_packages(store: Path, **environment: str) -> Iterator[subprocess
         daemon.communicate()
 
 
+@pytest.mark.deep
 def test_it_is_off_by_default_and_needs_no_packages_then(tmp_path: Path) -> None:
     """The daemon starts without OpenTelemetry if tracing is off."""
     with without_the_packages(tmp_path / "store") as daemon:
@@ -391,6 +393,7 @@ def test_it_is_off_by_default_and_needs_no_packages_then(tmp_path: Path) -> None
         assert daemon.wait(30) == 0
 
 
+@pytest.mark.deep
 def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_path: Path) -> None:
     """The daemon ends with code 2 and the install command, and makes no store."""
     with without_the_packages(tmp_path / "store", VIKINGD_TRACING="1") as daemon:

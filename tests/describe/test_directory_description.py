@@ -184,7 +184,7 @@ def random_children(count: int, seed: int) -> list[Child]:
     ]
 
 
-@pytest.mark.parametrize("count", [1, 3, 12, 60, 2000])
+@pytest.mark.parametrize("count", [1, 3, 12, 60, pytest.param(2000, marks=pytest.mark.deep)])
 def test_what_is_said_of_any_children(count: int) -> None:
     """It is short, the same in any order, and has no word that is not below."""
     for seed in range(3 if count < 100 else 1):

@@ -236,6 +236,7 @@ def unreadable(_: Request) -> Reply:
     return Reply({"error": {"message": "too long"}}, status=400)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("answer", [inventing, obeying, exceeding, refusing, unreadable])
 def test_what_cannot_be_used_is_not_stored_and_the_backlog_ends(
     answer: Callable[[Request], Reply],
@@ -273,6 +274,7 @@ def test_what_cannot_be_used_is_not_stored_and_the_backlog_ends(
         eventually(lambda: get(engine, "bad.md").overview)
 
 
+@pytest.mark.deep
 def test_a_model_that_is_away_is_tried_again_with_back_off(
     asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +298,7 @@ def test_a_model_that_is_away_is_tried_again_with_back_off(
         assert (state.described, state.refused, state.last_error) == (2 + ABOVE, 0, "")
 
 
+@pytest.mark.deep
 def test_a_slow_answer_ends_the_wait_for_it_alone(
     asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

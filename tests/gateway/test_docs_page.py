@@ -147,7 +147,7 @@ def test_a_try_has_the_key_of_the_session(browser: Browser, tmp_path: Path) -> N
 PARTS = ("header", "nav", "#find_by_query", "#put_file", "#stats", "#Status")
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("theme", "width", "parts"),
     [("light", 1440, PARTS), ("dark", 1440, PARTS), ("dark", 390, PARTS), ("light", 390, ())],

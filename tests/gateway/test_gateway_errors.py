@@ -311,6 +311,7 @@ def test_the_limit_of_the_daemon_is_told(tmp_path: Path) -> None:
         assert gateway.post("put", put).status_code == 413
 
 
+@pytest.mark.deep
 def test_large_bodies_are_bounded_together(daemon: str, tmp_path: Path) -> None:
     """Beyond the limit for all large bodies a request waits no longer, but small ones pass."""
     changed = "from vikingd.gateway import body_reading\nbody_reading.MOST_HELD = 300_000"

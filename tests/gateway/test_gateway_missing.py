@@ -53,6 +53,7 @@ def options_of(store: Path) -> list[str]:
     return options
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("command", ["gateway", "serve"])
 def test_missing_packages_are_told(command: str, tmp_path: Path) -> None:
     """Without the extra, one line says how to install it."""
@@ -66,6 +67,7 @@ def test_missing_packages_are_told(command: str, tmp_path: Path) -> None:
     assert install_command("gateway") in said
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("is_installed", [True, False])
 def test_a_daemon_without_a_gateway_says_how_to_get_the_page(
     is_installed: bool, tmp_path: Path

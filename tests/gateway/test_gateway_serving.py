@@ -57,6 +57,7 @@ def impatient(daemon: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield made
 
 
+@pytest.mark.deep
 def test_slow_heads_and_idle_connections_end(impatient: Gateway) -> None:
     """A head that does not arrive in time ends its connection: the first one and a later one."""
     with impatient.connect() as slow:
@@ -434,6 +435,7 @@ def test_a_request_of_the_gateway_is_finished_with_its_daemon(tmp_path: Path) ->
     assert "event=stopped" in both.daemon.stderr
 
 
+@pytest.mark.deep
 def test_a_gateway_needs_an_address_without_tls(authority: Authority, tmp_path: Path) -> None:
     """A daemon with TLS alone names the remedy, and starts no gateway."""
     certificate, key = authority.signed("tls", "IP:127.0.0.1")

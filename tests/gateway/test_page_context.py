@@ -48,6 +48,7 @@ def watch(tab: Page) -> list[dict[str, Any]]:
     return sent
 
 
+@pytest.mark.deep
 def test_the_slider_sets_the_budget(browser: Browser, served: Site) -> None:
     """Quick moves of the slider are one request, and the address keeps the budget."""
     with page(browser, served, ASK) as (tab, _):

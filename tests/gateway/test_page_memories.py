@@ -52,6 +52,7 @@ def press(found: Locator, name: str) -> None:
     found.get_by_role("button", name=name, exact=True).click()
 
 
+@pytest.mark.deep
 def test_a_memory_is_forgotten_and_comes_back(browser: Browser, served: Site) -> None:
     """Undo writes a memory again with its place, pin, counters and time, and tells its new id."""
     served.client.put(
@@ -145,6 +146,7 @@ def test_a_memory_is_edited_pinned_and_reinforced(browser: Browser, served: Site
     )
 
 
+@pytest.mark.deep
 def test_a_memory_has_its_history_and_its_source(browser: Browser, served: Site) -> None:
     """The values are a line in time, and the message that says the present one is a link."""
     with page(browser, served, "#mode=recall&kind=profile") as (tab, _):

@@ -24,6 +24,7 @@ from vikingd.ingest.files import read_tree
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 TEA = "viking://resources/up/tea.md"
+DOCUMENTS = ("report-zh.docx", "report-en.pdf", "ledger-en.xlsx")
 _OF_A_WRITE = ("uri", "revision", "content_hash", "create_time", "update_time")
 """The fields in which two contexts of the same file differ."""
 
@@ -64,14 +65,21 @@ def own(daemon: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     assert scratches(directory) == []
 
 
+@pytest.mark.parametrize(
+    "documents", [DOCUMENTS[:1], pytest.param(DOCUMENTS, marks=pytest.mark.deep)]
+)
 def test_an_upload_is_what_an_import_of_the_file_makes(
-    gateway: Gateway, daemon: str, client: MessageClient, tmp_path: Path
+    gateway: Gateway,
+    daemon: str,
+    client: MessageClient,
+    tmp_path: Path,
+    documents: tuple[str, ...],
 ) -> None:
     """Text, metadata, title, kind, passages and abstract are those of `vikingctl import`."""
     notes = b"---\ntitle: Tea\ndate: 2026-05-01\n---\n# Oolong\n\n- 90 degrees\n- 3 minutes\n"
     latin = "怎么从文件里提取表格？这是一个很长的中文句子。".encode("gb18030") * 5
     made = {"notes.md": notes, "gb.txt": latin, "tool.py": b'"""A tool."""\n\ndef f(): pass\n'}
-    for name in ("report-en.pdf", "report-zh.docx", "ledger-en.xlsx"):
+    for name in documents:
         made[name] = (FILES / name).read_bytes()
     with Client(daemon) as importing:
         for name, body in made.items():

@@ -114,6 +114,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("case", BROKEN)
 def test_opencode_works_on_whatever_the_hook_does(case: str, version: str, tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def test_replies_over_tcp_and_a_unix_socket(listening: tuple[str, str]) -> None:
         daemon.close()
 
 
+@pytest.mark.deep
 def test_requests_and_replies_larger_than_the_windows(listening: tuple[str, str]) -> None:
     """A request waits for the daemon's windows, and replies of 20 MB in all come whole."""
     long = "tea " * 200_000

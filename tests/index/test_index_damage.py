@@ -255,6 +255,7 @@ def test_damage_that_is_found_later_ends_the_answers(
         assert _answers(engine) == expected
 
 
+@pytest.mark.deep
 def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: Path) -> None:
     """A daemon with a truncated, mapped file ends and names the file; the next start rebuilds."""
     made(tmp_path, *range(50))

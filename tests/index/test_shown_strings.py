@@ -268,7 +268,8 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
     ]
 
 
-def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writes", [12, pytest.param(60, marks=pytest.mark.deep)])
+def test_finds_beside_writes_show_whole_revisions(tmp_path: Path, writes: int) -> None:
     """Finds during writes never mix the abstracts and passages of different revisions."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
 
@@ -292,9 +293,9 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
         readers = [threading.Thread(target=read) for _ in range(2)]
         for reader in readers:
             reader.start()
-        for i in range(1, 60):
+        for i in range(1, writes):
             write(i)
-            if i % 20 == 0:
+            if i % (writes // 3) == 0:
                 engine.optimize()
         done.set()
         for reader in readers:

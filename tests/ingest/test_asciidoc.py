@@ -138,7 +138,7 @@ def test_sections(source: str, found: list[str]) -> None:
     assert [passage.section for passage in split(source, "a.adoc")] == found
 
 
-@pytest.mark.deep_after(5)
+@pytest.mark.deep_after(4)
 @pytest.mark.parametrize(
     "content",
     [

@@ -95,7 +95,7 @@ def test_nested_sources_are_cut_whole(kind: str, suffix: str) -> None:
     ("suffix", "text"),
     [
         ("cs", "<a "),
-        ("py", "(A<B>)"),
+        pytest.param("py", "(A<B>)", marks=pytest.mark.deep),
         pytest.param("rs", "%w(", marks=pytest.mark.deep),
         pytest.param("swift", "a /* ", marks=pytest.mark.deep),
         pytest.param("java", "a => ", marks=pytest.mark.deep),

@@ -354,7 +354,7 @@ def children_of(parent: int) -> list[int]:
     return found
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_no_child_outlives_vikingctl(daemon: str, tmp_path: Path, ending: signal.Signals) -> None:
     """After Ctrl-C, and even after SIGKILL, no parser is left, and Ctrl-C tells what is done."""
@@ -377,6 +377,7 @@ def test_no_child_outlives_vikingctl(daemon: str, tmp_path: Path, ending: signal
     eventually(lambda: not Path(f"/proc/{child}").exists())
 
 
+@pytest.mark.deep
 def test_an_idle_child_ends_with_its_parent() -> None:
     """A child that waits for the next file ends when its parent is killed."""
     program = f"""

@@ -59,6 +59,7 @@ def test_a_parser_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
     parser_process.parser_process.close()
 
 
+@pytest.mark.deep
 def test_of_many_files_the_one_that_ends_the_parser_fails_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -289,7 +289,7 @@ def test_a_readme_describes_its_directory(tmp_path: Path, name: str) -> None:
     assert (first.is_directory, first.title, first.abstract) == (True, "Ropes", PROSE)
 
 
-@pytest.mark.deep_after(5)
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     "content",
     [

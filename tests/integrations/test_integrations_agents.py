@@ -101,6 +101,7 @@ def test_any_name_is_a_segment(name: str) -> None:
     assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in segment)
 
 
+@pytest.mark.deep
 def test_many_and_long_items(session: VikingdSession) -> None:
     """More items than a page or a call has, and items that do not fit into metadata."""
 
@@ -116,6 +117,7 @@ def test_many_and_long_items(session: VikingdSession) -> None:
     asyncio.run(test())
 
 
+@pytest.mark.deep
 def test_writers_side_by_side_lose_and_mix_nothing(typed: Client) -> None:
     """Each append is in one piece, and those of a writer are in its order."""
     writers, appends = 4, 25

@@ -155,6 +155,7 @@ def test_the_guide_names_all_extras() -> None:
     assert set(EXTRAS) <= set(own[1].split(",")) & set(extras)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(("extra", "names"), EXTRAS.items())
 def test_without_its_extra_a_module_says_what_to_install(
     extra: str, names: tuple[str, str]

@@ -200,6 +200,7 @@ def test_hostile_messages_get_an_error_and_the_server_goes_on(daemon: str) -> No
         assert process.stderr.read() == b""
 
 
+@pytest.mark.deep
 def test_a_cancelled_call_does_not_end_the_server(daemon: str) -> None:
     """Calls that are cancelled while they run get no reply; the server answers all others."""
     with served("--address", daemon) as process:

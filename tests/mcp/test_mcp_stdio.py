@@ -115,7 +115,7 @@ def test_options_and_variables_choose_daemon_key_and_tenant(guarded: Guarded) ->
     asyncio.run(main())
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -152,6 +152,7 @@ def test_the_end_of_stdin_ends_the_server(guarded: Guarded) -> None:
         assert {reply["id"] for reply in replies} == {1, 2}
 
 
+@pytest.mark.deep
 def test_a_server_whose_stdout_nobody_reads_ends_quietly(guarded: Guarded) -> None:
     """After stdout is closed, the end of stdin ends the server without a traceback."""
     with served("--address", guarded.plain) as process:
@@ -166,7 +167,7 @@ def test_a_server_whose_stdout_nobody_reads_ends_quietly(guarded: Guarded) -> No
         assert process.stderr.read() == b""
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_server(guarded: Guarded, number: signal.Signals) -> None:
     """Ctrl-C, SIGTERM and SIGHUP end the server at once and quietly, with exit code 130."""

@@ -58,6 +58,7 @@ async def done(client: Client, task: dict[str, Any]) -> str:
     return text_of(await client.call_tool(task["tool"], arguments))
 
 
+@pytest.mark.deep
 def test_a_scripted_client_does_all_tasks(demo: str) -> None:
     """Each task has the expected outcome, in the order of the file."""
 

@@ -359,6 +359,7 @@ def test_what_is_never_closed_has_no_place_for_an_entry(open_end: str) -> None:
         added(f"# T\n\n{open_end}\n", "text", "", TITLE)
 
 
+@pytest.mark.deep
 def test_a_full_file_takes_no_more_entries() -> None:
     """A file with the largest number of passages takes no more entries."""
     content = "# T\n\n" + "- entry\n" * (MAX_PASSAGES - 1)

@@ -169,6 +169,7 @@ def test_the_clock_is_in_the_file_alone() -> None:
     assert entries.said("User: at 09:30: Tea.") == "User: at 09:30: Tea."
 
 
+@pytest.mark.deep
 def test_a_thousand_turns_fill_files_in_linear_time() -> None:
     """All turns are laid out in one pass; a file takes no more entries than others."""
 

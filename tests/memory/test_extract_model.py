@@ -147,6 +147,7 @@ MESSAGES: list[str | tuple[str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.deep_after(8)
 @pytest.mark.parametrize("case", INVENTED)
 def test_an_invention_is_refused_and_changes_nothing(asked: Asked, case: str) -> None:
     """A memory that its evidence does not say comes back with the reason, beside a good one."""

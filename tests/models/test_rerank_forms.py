@@ -191,6 +191,7 @@ def test_documents_are_cut() -> None:
     assert server.requests[0].json["documents"] == ["12345"]
 
 
+@pytest.mark.deep_after(10)
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -354,7 +354,7 @@ def test_a_request_may_name_a_configured_tokenizer(
             client.recall("likes", tokenizer="other")
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["fifo", "missing", "directory", "no tokenizer"])
 def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -39,13 +39,14 @@ def test_a_reader_follows_within_a_fraction_of_a_second(
     assert np.median(waits) < 0.3, waits
 
 
+@pytest.mark.parametrize("files", [6, pytest.param(25, marks=pytest.mark.deep)])
 def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
-    pair: tuple[MessageClient, MessageClient],
+    pair: tuple[MessageClient, MessageClient], files: int
 ) -> None:
     """A reader shows writes, moves, links and deletions at the acknowledged revision."""
     writer, reader = pair
     other = writer.put([note(1000, "other")]) and f"{ROOT}/0/other.md"
-    for number in range(25):
+    for number in range(files):
         draft = note(number)
         at = writer.put([draft]).revision
         assert uris(reader.find(f"word{number}", limit=1, min_revision=at)) == [draft.uri]

@@ -78,6 +78,7 @@ def test_compactions_of_the_writer_change_no_answer_of_the_reader(
         assert reader.stats().index.tail_texts < 60
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("when", ["start", "later"])
 def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str

@@ -111,6 +111,7 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
     assert not engine._listeners
 
 
+@pytest.mark.deep
 def test_a_passed_deadline_loses_no_refusals(tmp_path: Path) -> None:
     """The error of a Put whose vectors come too late names the contexts that were not written."""
     config = tmp_path / "config.toml"

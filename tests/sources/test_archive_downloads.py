@@ -90,6 +90,7 @@ def test_an_archive_is_downloaded_once(typed: Client, client: MessageClient, ser
     assert client.get(f"{TOP}/tea.md")
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("path", "reason"),
     [

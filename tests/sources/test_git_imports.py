@@ -319,6 +319,7 @@ def test_a_damaged_checkout_is_mended(
     assert (summary.created, summary.deleted) == (1, 0)
 
 
+@pytest.mark.deep
 def test_ctrl_c_ends_git_too(daemon: str, repository: Repository, tmp_path: Path) -> None:
     """A fetch that hangs ends with 130, its git is ended, and the next import works."""
     slow, started = tmp_path / "bin" / "git", tmp_path / "started"

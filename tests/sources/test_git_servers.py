@@ -101,6 +101,7 @@ def publish(repository: Repository) -> None:
     repository.git("--git-dir", str(bare), "update-server-info")
 
 
+@pytest.mark.deep_after(1)
 def test_a_repository_by_http_is_imported_and_followed(
     typed: Client, client: MessageClient, repository: Repository, address: str, homes: Path
 ) -> None:

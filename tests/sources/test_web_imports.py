@@ -98,6 +98,7 @@ def test_a_site_is_imported_followed_and_removed(
     assert client.stats().files == 0
 
 
+@pytest.mark.deep
 def test_each_misbehaviour_of_a_site_is_reported(ctl: Ctl) -> None:
     """The other pages come in; text and JSON name each address with its reason."""
     faults: dict[str, tuple[Any, str]] = {

@@ -46,8 +46,14 @@ def compressed(data: bytes, coding: str = "gzip") -> Reply:
         (compressed(b"no gzip at all"), "has damaged compression"),
         (compressed(zlib.compress(b"<p>tea</p>"), "br"), "is compressed with br"),
         (Reply(b"<p>tea</p>", cut=3), "cannot be fetched"),
-        (Reply("<p>tea and more tea</p>", pause=0.2), "takes more than 2 s"),
-        (Reply(is_silent=True), "gives no answer in time|takes more than 2 s"),
+        pytest.param(
+            *(Reply("<p>tea and more tea</p>", pause=0.2), "takes more than 2 s"),
+            marks=pytest.mark.deep,
+        ),
+        pytest.param(
+            *(Reply(is_silent=True), "gives no answer in time|takes more than 2 s"),
+            marks=pytest.mark.deep,
+        ),
         (Reply("tea", headers={f"X-{i}": "a" * 5000 for i in range(40)}), "cannot be fetched"),
         (Reply("tea", status=418), "answers 418"),
         (Reply(status=304), "answers 304"),

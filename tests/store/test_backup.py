@@ -203,6 +203,7 @@ def slow(tmp_path: Path, metrics: str) -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.mark.deep
 def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -> None:
     """A broken stream leaves no partial file, and a start removes old temporary backups."""
     (tmp_path / "to").mkdir()
@@ -220,6 +221,7 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -
         assert not list((tmp_path / "store").glob("backup-*"))
 
 
+@pytest.mark.deep
 def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(
     slow: Daemon, metrics: str
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_killed_copy_leaves_nothing(tmp_path: Path) -> None:
     copied(str(tmp_path / "a"), str(tmp_path / "b"), "default")
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     "change",
     [

@@ -69,6 +69,7 @@ BAD_ROWS = {
 }
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("sql", BAD_ROWS.values(), ids=list(BAD_ROWS))
 def test_a_row_that_cannot_be_decoded_is_named_and_all_others_are_served(
     tmp_path: Path, sql: str
@@ -89,6 +90,7 @@ def test_a_row_that_cannot_be_decoded_is_named_and_all_others_are_served(
         assert store.failure == ""
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("name", ["store.sqlite3", "store.sqlite3-wal"])
 @pytest.mark.parametrize("harm", ["deleted", "replaced", "truncated", "emptied"])
 def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
@@ -176,6 +178,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("column", CHANGED)
 def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
     tmp_path: Path, column: str

@@ -16,7 +16,7 @@ from vikingd.ingest.jsonl import record_of
 from vikingd.ingest.original_draft import as_put
 from vikingd.store.store_writes import WritableStore
 
-pytestmark = pytest.mark.stores("both")
+pytestmark = pytest.mark.stores
 
 SHORT, LONG = f"{DOCS}/short.md", f"{DOCS}/long.md"
 NOTES = "viking://user/memories/notes.md"

@@ -363,6 +363,7 @@ def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("kind", [OSError, SystemExit])
 def test_accesses_that_could_not_be_written_are_tried_again(kind: type[BaseException]) -> None:
     """Accesses whose write failed are written again."""

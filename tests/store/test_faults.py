@@ -95,6 +95,7 @@ def convert_weights_on_a_full_disk(path: Path) -> None:
         np.testing.assert_array_equal(array, made[name])
 
 
+@pytest.mark.deep
 def test_a_full_disk_keeps_the_embedders_weights_out_of_the_cache_alone(tmp_path: Path) -> None:
     """Weights that a full disk can't cache stay in memory; the next load with room caches them."""
     assert fault_on_small_disk(tmp_path, "convert_weights_on_a_full_disk") == ""
@@ -251,6 +252,7 @@ def test_whatever_a_call_raises_is_answered_and_the_daemon_serves_on(tmp_path: P
         assert daemon.client.put([note(1)]).revision == 2
 
 
+@pytest.mark.deep
 def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> None:
     """Verify reports no problem while another thread commits."""
     at, done = engine(tmp_path), threading.Event()
@@ -272,6 +274,7 @@ def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> No
     at.close()
 
 
+@pytest.mark.deep
 def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
     """A file that is no database is refused with one line at the start, and by a read."""
     (tmp_path / "store.sqlite3").write_bytes(b"nothing of the kind" * 1000)

@@ -79,6 +79,7 @@ def test_connections_that_write_overwrite_what_they_delete(
         assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
 
 
+@pytest.mark.deep
 def test_the_mark_is_synced_while_a_reader_delays_the_log(tmp_path: Path) -> None:
     """Writes beside a long read have their mark on disk, and so has each emptying of the log."""
     with opened(tmp_path) as store:
@@ -111,6 +112,7 @@ def test_all_free_pages_are_given_back(tmp_path: Path) -> None:
     check(tmp_path / "with")
 
 
+@pytest.mark.deep
 def test_an_idle_store_gives_back_most_of_its_free_pages(tmp_path: Path) -> None:
     """Without a request, a store keeps only as many free pages as new texts soon take."""
     with opened(tmp_path) as store:
@@ -122,7 +124,7 @@ def test_an_idle_store_gives_back_most_of_its_free_pages(tmp_path: Path) -> None
     check(tmp_path)
 
 
-@pytest.mark.deep_after(2)
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("means", ["delete", "overwrite"])
 @pytest.mark.parametrize("length", [10, 2_000, LARGE])
 def test_deleted_text_leaves_all_files(tmp_path: Path, length: int, means: str) -> None:
@@ -203,6 +205,7 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
     return random.Random(f"{seed}/{request.node.name}")
 
 
+@pytest.mark.deep
 def test_random_writes_between_the_steps(tmp_path: Path, dice: random.Random) -> None:
     """Writes of all sizes with pages given back between them change nothing that is stored."""
     mirror = Mirror()
@@ -396,6 +399,7 @@ def test_a_backup_has_neither_free_pages_nor_deleted_text(tmp_path: Path) -> Non
         assert b"secret7391word" not in data
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("harm", ["deleted", "truncated"])
 def test_a_damaged_log_is_found_before_it_is_emptied(tmp_path: Path, harm: str) -> None:
     """A log that was deleted or truncated below a store ends its writes, also without a request."""

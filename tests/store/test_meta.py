@@ -28,6 +28,7 @@ def made(path: Path) -> None:
         put(store, file(GUIDE, "one"))
 
 
+@pytest.mark.deep_after(15)
 @pytest.mark.parametrize("value", ["'two'", "7", "x'0102'", "1.5", "NULL"])
 @pytest.mark.parametrize("key", META)
 def test_a_value_of_another_type_is_damage(tmp_path: Path, key: str, value: str) -> None:

@@ -110,6 +110,7 @@ def test_a_backup_with_a_damaged_row_is_refused(tmp_path: Path, damage: str) -> 
         verify_backup(bad)
 
 
+@pytest.mark.deep_after(2)
 @NEEDS_POSTGRES
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
 def test_a_database_gets_checksums(postgres: Server, damage: str | None) -> None:

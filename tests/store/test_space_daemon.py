@@ -31,6 +31,7 @@ def holders(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.deep
 def test_forgotten_text_leaves_the_directory(tmp_path: Path) -> None:
     """A forgotten memory leaves the store within a moment, and the index with Optimize."""
     with serving(tmp_path) as daemon:

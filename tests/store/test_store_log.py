@@ -104,6 +104,7 @@ def test_all_that_was_acknowledged_before_a_kill_is_there(store: Path) -> None:
 IN_FRAME = {"page number": 0, "commit": 4, "salt": 12, "checksum": 20, "page": 24 + 2000}
 
 
+@pytest.mark.deep_after(5)
 @pytest.mark.parametrize("part", IN_FRAME)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
 def test_a_flipped_bit_in_a_frame_is_told(store: Path, share: float, part: str) -> None:
@@ -151,7 +152,8 @@ def transactions(log: Path) -> list[int]:
     return [number for number, commit in enumerate(commits, start=1) if any(commit)]
 
 
-def test_a_torn_tail_of_any_length_is_allowed(left: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [4096, pytest.param(512, marks=pytest.mark.deep)])
+def test_a_torn_tail_of_any_length_is_allowed(left: Path, tmp_path: Path, step: int) -> None:
     """A power failure may leave any part of the last transaction, which was not acknowledged."""
     path = Path(shutil.copytree(left, tmp_path / "store"))
     log, whole = path / LOG, (left / LOG).read_bytes()
@@ -160,12 +162,12 @@ def test_a_torn_tail_of_any_length_is_allowed(left: Path, tmp_path: Path) -> Non
     # The mark of the transaction before: the last one had no acknowledgement.
     mark = MarkFile(path / "mark", path / DATABASE).read()[-1]
     begin, end = HEADER + FRAME * before, HEADER + FRAME * last
-    cuts = [*range(begin, end, 512), end - 1]
+    cuts = [*range(begin, end, step), end - 1]
     for cut in cuts:
         for tail in (b"", bytes(end - cut), os.urandom(end - cut)):
             log.write_bytes(whole[:cut] + tail)
             assert broken_frame(path / DATABASE) is None
-    for first in range(begin, end, 512):  # any sector is missing, and all others are there
+    for first in range(begin, end, step):  # any sector is missing, and all others are there
         log.write_bytes(whole[:first] + bytes(512) + whole[first + 512 :])
         assert broken_frame(path / DATABASE) is None
     log.write_bytes(whole[: begin + 700] + bytes(end - begin - 700))
@@ -216,6 +218,7 @@ def test_an_older_copy_is_told(store: Path, tmp_path: Path, names: list[str]) ->
     refused(store, "went back")
 
 
+@pytest.mark.deep
 def test_an_older_database_below_a_newer_log_is_told(tmp_path: Path) -> None:
     """A database from before the log began has old pages that the log does not replace."""
     path = tmp_path / "store"

@@ -8,11 +8,11 @@ import tempfile
 from concurrent.futures import Future
 from pathlib import Path
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.store.store_helpers import Mirror, directory, file, linked, scanned, vector
+from tests.tiers import examples
 from vikingd.domain.contexts import Draft
 from vikingd.domain.description import Description
 from vikingd.domain.errors import (
@@ -292,5 +292,5 @@ class Operations(RuleBasedStateMachine):
             assert all(t.vector in (b"", meaning(t.text)) for t in upsert.texts)
 
 
-Operations.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+Operations.TestCase.settings = examples(40, stateful_step_count=25)
 TestOperations = Operations.TestCase

@@ -107,6 +107,7 @@ def test_an_hour_of_a_day_and_foreign_digits_are_no_error(text: str) -> None:
     spans(text, NOW)
 
 
+@pytest.mark.deep_after(5)
 @pytest.mark.parametrize("text", ["一", "上", "last week ", "《", "? ", "昨天到"])
 def test_long_texts_are_read_in_linear_time(text: str) -> None:
     """A text of repeated pieces ends; a quadratic rule would take minutes."""

@@ -19,6 +19,7 @@ from vikingd.plan.find_plan import FindPlan
 from vikingd.wire import retrieval_service
 
 
+@pytest.mark.deep
 def test_a_cancelled_batch_answers_no_further_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_03_a_bad_filter_is_told_with_its_field(
         assert at_fault == name
 
 
+@pytest.mark.deep_after(1)
 def test_04_the_threshold_is_strict(client: MessageClient) -> None:
     """Every method and mode excludes a result whose score equals the threshold."""
     tree(client)

@@ -231,7 +231,7 @@ def test_joined_replies_are_the_plain_ones(world: World) -> None:
     assert used > 10
 
 
-@pytest.mark.deep_after(3)
+@pytest.mark.deep_after(1)
 def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> None:
     """A budget cuts joined and plain replies at the same byte."""
     made = EncodedResults()
@@ -247,7 +247,7 @@ def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> Non
     assert used
 
 
-@pytest.mark.deep_after(4)
+@pytest.mark.deep_after(1)
 def test_pieces_are_dropped_when_there_are_too_many(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +336,7 @@ def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
         assert (item.text, item.score) == (abstract, 0.5)
 
 
-@pytest.mark.deep_after(4)
+@pytest.mark.deep_after(1)
 def test_a_reply_stands_in_a_batch_as_it_is(world: World) -> None:
     """A reply of any length has the same bytes in a batch."""
     for _ in range(20):
