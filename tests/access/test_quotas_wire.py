@@ -225,7 +225,7 @@ def test_a_stream_counts(home: House, word: str) -> None:
     # A text of one long word is soon taken in.
     client = home.caller("tenant")
     for i in range(60):  # more than the buffers of a connection hold
-        assert put(client, f"viking://resources/{i}.md", f"{i} " + word * 40_000) is None
+        assert put(client, f"viking://resources/{i}.md", f"{i} " + word * 80_000) is None
     home.operator.put_tenant(client._credentials.tenant, limits={"calls_in_flight": 1})
     stubs, metadata = raw(home, client)
     stream: Any = stubs.admin.Backup(admin_pb2.BackupRequest(), metadata=metadata)
