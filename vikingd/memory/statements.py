@@ -311,7 +311,7 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
             if any(one.search(piece) for one in (_OTHERS, _UNREAL)) or _HENCE.match(piece):
                 break  # What follows may be supposed, reported or asked for, too.
             before, i = None, i + 1
-    is_for_now = _FOR_NOW.search(text) is not None
+    is_for_now = _FOR_NOW.search(text) is not None  # up to its end
     return [one for one in parts if not (is_for_now and "wish" in one.how)]
 
 
