@@ -179,6 +179,8 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
             if found := _FOREIGN.search(sentence):
                 before = sentence[: found.start()]
                 if not _REMEMBER.match(_unfilled(sentence)) or not before.strip():
+                    if _FRAMED.match(sentence):
+                        yield _Sentence(sentence, reason="it tells of another text")
                     return
             if _MEANING.search(_unfilled(sentence)):
                 one = _with_names(_read(sentence, now, who, in_jest=in_jest), in_jest=in_jest)
