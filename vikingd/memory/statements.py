@@ -71,6 +71,7 @@ _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 _MEANING = lazy(r"\w")
 _NAMED = lazy(r"(?<=[\w,] )(?!I\b)[A-Z]")
+_ARE = lazy(r"^ are\b")
 _WITH = lazy(r"^我[和跟]")
 _THIRD = lazy(r"(?-i:[a-z])+s\b")
 _OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
@@ -462,7 +463,10 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
 def _without_company(text: str) -> str:
     """Return "my wife and I live in Lyon" as "I live in Lyon"."""
     found = _COMPANY.match(text)
-    return f"{'我' if HAN.search(text) else 'I'}{text[found.end() :]}" if found else text
+    if found is None:
+        return text
+    rest = text[found.end() :]
+    return f"我{rest}" if HAN.search(text) else f"I{_ARE.sub(' am', rest)}"
 
 
 def _unfilled(text: str) -> str:
