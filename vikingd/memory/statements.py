@@ -269,9 +269,13 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
         if parts is not None and all(
             one.state in (ENDED, PAST) or "quits" in one.how for one in parts
         ):
-            gone = [one._replace(state=PAST) for one in parts]
-            return _facts_of(sentence, gone)
+            return _facts_of(sentence, [_past(one) for one in parts])
     return replace(_facts_of(sentence, _apart(plain, now, _antecedent(plain, who))), reason=reason)
+
+
+def _past(one: Understood) -> Understood:
+    """Return what ended as past, but for the end of a like or of a habit: it is a fact."""
+    return one if one.state == ENDED and "fact" in one.how else one._replace(state=PAST)
 
 
 def _beside_question(sentence: str, now: datetime) -> list[Understood]:
