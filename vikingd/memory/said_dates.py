@@ -22,12 +22,23 @@ _MARKED = lazy(
     re.IGNORECASE,
 )
 _PAST = lazy(
+    r"(?!signed up for\b|registered for\b|enrolled (?:in|for|on)\b|entered\b)"
     r"(?!booked\b|reserved\b|scheduled\b|arranged\b|need\b|bed\b|red\b|wed\b|med\b)"
     r"\b(?<!get )(?<!getting )(?<!be )\w{2,}ed\b|\b(?:ran|met|won|bought|sold|lost|gave|"
     r"(?<!have )(?<!'ve )got|quit|began|broke|went|came|took|made|wrote|left|grew|became|built|"
-    r"tore|learnt|was|had)\b|(?<![约订报])了|过",
+    r"tore|learnt|was|had)\b|(?<![约订报不])(?<!不.)了|过",
     re.IGNORECASE,
 )
+_FEASTS = (
+    r"(?:christmas|easter|new year|thanksgiving|halloween|valentine|hanukkah|diwali|"
+    r"(?:mother|father)'s day)"
+)
+_FEAST = lazy(_FEASTS, re.IGNORECASE)
+# What somebody bought is for a feast ahead.
+_GIFT = lazy(
+    rf"\b(?:bought|ordered|got|made|booked|rented|reserved)\b.* for {_FEASTS}", re.IGNORECASE
+)
+_YEARLY = lazy(r"\banniversary\b|纪念日", re.IGNORECASE)
 _WEEKDAY = lazy(
     r"(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:周|星期|礼拜)[一二三四五六日天]",
     re.IGNORECASE,
@@ -72,6 +83,8 @@ class Marked:
         """Return a part of the clause with dates in place of its relative phrases of time."""
         if not self.phrases:
             return text
+        if _YEARLY.search(text) and all(_is_date(one.words) for one in self.phrases):
+            return self.raw(text)  # of each year
         write = self._chinese if HAN.search(text) else self._english
         return _MARKED.sub(write, text)
 
@@ -90,7 +103,8 @@ class Marked:
             return f"{before} {span.words.rstrip('.')}{year}".strip()
         first, last = span.first, span.last
         if first == last:
-            lead = before if before in ("by", "until", "since", "from") else "on"
+            is_for = before == "for" and _FEAST.search(span.words)
+            lead = before if is_for or before in ("by", "until", "since", "from") else "on"
             part = _PART.search(span.words)
             return f"{lead} {first:%A}, {first}" + (f" in the {part[0].lower()}" if part else "")
         if _is_month(first, last):
@@ -123,7 +137,8 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
         weekdays: replace a weekday alone, too, which may mean that day of each week.
     """
     clause = re.sub(DATE, " ", clause)
-    found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
+    is_past = _PAST.search(clause) is not None and not _GIFT.search(clause)
+    found = spans(clause, now, ahead=not is_past)[: len(_MARKS)]
     left_out = _HOURS if weekdays else _WEEKDAY
     found = tuple(one for one in found if not left_out.fullmatch(one.words) and _agrees(one))
     found = _in_order([_single_day(one, now.date()) for one in found])

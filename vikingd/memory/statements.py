@@ -71,6 +71,7 @@ _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 _MEANING = lazy(r"\w")
 _NAMED = lazy(r"(?<=[\w,] )(?!I\b)[A-Z]")
+_ARE = lazy(r"^ are\b")
 _WITH = lazy(r"^我[和跟]")
 _THIRD = lazy(r"(?-i:[a-z])+s\b")
 _OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
@@ -88,6 +89,7 @@ _CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
 )
 _FIRST_PERSON = lazy(r"\b(?:i|i['’]\w+)\b", re.IGNORECASE)  # in a wish
 _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE"))
+_FRAMED, _NO_FACT, _FOR_NOW, _NOT_KEPT = map(in_both, ("FRAMED", "NO_FACT", "FOR_NOW", "NOT_KEPT"))
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
@@ -119,6 +121,8 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
             who = one.who
             if is_played and (one.facts or one.ended):
                 one = _Sentence(one.sentence, reason="it is said in a play")
+            if _FRAMED.match(one.sentence):
+                read = [(i, _dropped(old) if i == index else old) for i, old in read]
             if read and _BACK.match(one.sentence):
                 _take_back(read, index)
             read.append((index, one))
@@ -145,7 +149,12 @@ def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
     for i in range(len(read) - 1 if message == index else 0, len(read)):
         last = read[i][1]
         if read[i][0] == message and (last.facts or last.ended):
-            read[i] = message, _Sentence(last.sentence, reason="it is taken back")
+            read[i] = message, _dropped(last)
+
+
+def _dropped(one: _Sentence) -> _Sentence:
+    """Return a sentence without its facts, which a later sentence takes back."""
+    return _Sentence(one.sentence, reason="it is taken back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +180,8 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
             if found := _FOREIGN.search(sentence):
                 before = sentence[: found.start()]
                 if not _REMEMBER.match(_unfilled(sentence)) or not before.strip():
+                    if _FRAMED.match(sentence):
+                        yield _Sentence(sentence, reason="it tells of another text")
                     return
             if _MEANING.search(_unfilled(sentence)):
                 one = _with_names(_read(sentence, now, who, in_jest=in_jest), in_jest=in_jest)
@@ -253,12 +264,18 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
     # An ending is understood without its reason.
     for split in _ASIDE.finditer(plain) if DENIES.search(plain) else ():
         parts = _parsed(plain[: split.start()], now)
+        if _TURNS.search(plain[split.start() :]):
+            break
         if parts is not None and all(
             one.state in (ENDED, PAST) or "quits" in one.how for one in parts
         ):
-            gone = [one._replace(state=PAST) for one in parts]
-            return _facts_of(sentence, gone)
+            return _facts_of(sentence, [_past(one) for one in parts])
     return replace(_facts_of(sentence, _apart(plain, now, _antecedent(plain, who))), reason=reason)
+
+
+def _past(one: Understood) -> Understood:
+    """Return what ended as past, but for the end of a like or of a habit: it is a fact."""
+    return one if one.state == ENDED and "fact" in one.how else one._replace(state=PAST)
 
 
 def _beside_question(sentence: str, now: datetime) -> list[Understood]:
@@ -301,7 +318,8 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
             if any(one.search(piece) for one in (_OTHERS, _UNREAL)) or _HENCE.match(piece):
                 break  # What follows may be supposed, reported or asked for, too.
             before, i = None, i + 1
-    return parts
+    is_for_now = _FOR_NOW.search(text) is not None  # up to its end
+    return [one for one in parts if not (is_for_now and "wish" in one.how)]
 
 
 def _stated(piece: str, now: datetime, before: Understood | None) -> Understood | None:
@@ -359,6 +377,8 @@ def _facts_of(sentence: str, parts: Sequence[Understood]) -> _Sentence:
 def _memory_to_keep(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
     """Return the memory of a request such as "remember that ...", even if no form matches it."""
     what = _without_trailer(_trimmed(found["what"] or found["zh_what"]))
+    if _NOT_KEPT.search(what):
+        return _Sentence(sentence, reason="it is not clear of what it speaks")
     if not 2 <= len(what) <= MAX_CLAUSE:
         return _Sentence(sentence, reason="what to remember is empty or long")
     if (parts := _parsed(what, now)) is not None:
@@ -402,9 +422,9 @@ def _clauses(
 
 def _clause(text: str, days: Marked, before: Understood | None) -> Understood | None:
     """Return the statement of a clause; one without a subject has that of the clause `before`."""
-    text = _PARTICLES.sub("", _unfilled(_trimmed(text)))
     if _LAUGHS.search(text):
         return None
+    text = _PARTICLES.sub("", _unfilled(_trimmed(text)))
     tried = [_without_company(text)]
     if before is not None and not _SUBJECT.match(text):
         who, is_chinese = before.subject, HAN.search(text) is not None
@@ -435,7 +455,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
         if "day" in said.how and HAN.search(clause) and "用户" not in note:
             note = f"用户{note}"
         left = _FIRST_PERSON if "wish" in said.how else _UNTURNED
-        if not left.search(note):
+        barred = _FOR_NOW if "wish" in said.how else _NO_FACT
+        if not left.search(note) and not barred.search(days.raw(clause)):
             return said._replace(note=note)
     wish = (
         understood(days.raw(text)) if days.phrases else None
@@ -446,7 +467,10 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
 def _without_company(text: str) -> str:
     """Return "my wife and I live in Lyon" as "I live in Lyon"."""
     found = _COMPANY.match(text)
-    return f"{'我' if HAN.search(text) else 'I'}{text[found.end() :]}" if found else text
+    if found is None:
+        return text
+    rest = text[found.end() :]
+    return f"我{rest}" if HAN.search(text) else f"I{_ARE.sub(' am', rest)}"
 
 
 def _unfilled(text: str) -> str:
