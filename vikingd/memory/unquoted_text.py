@@ -45,7 +45,7 @@ _JSON = lazy(r"[{\[]\s*\"[^\"\n]{0,100}\"\s*:")
 
 _QUOTATION = lazy(
     r"“[^”\n]*(?:”|$)|「[^」\n]*(?:」|$)|『[^』\n]*(?:』|$)|«[^»\n]*(?:»|$)|\"[^\"\n]*(?:\"|$)"
-    r"|‘[^’\n]*’",
+    r"|‘[^’\n]*’|(?<![\w'])'(?=[^\W\d_])(?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)",
     re.MULTILINE,
 )
 _NAME_WORDS, _NAME_CHARS = 4, 12  # of a quotation that may be a name
