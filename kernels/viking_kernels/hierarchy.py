@@ -308,7 +308,7 @@ def neighbour_windows(positions: I32, files: Files, scope: Scope) -> I32:
 
 @njit
 def parts_of_files(windows: I32, weights: Weights, search: Search) -> tuple[F64, I32]:
-    """Return the parts of which the final scores of files are made.
+    """Return the parts that make up the final scores of files.
 
     `windows` are those of `neighbour_windows`. scratch.file_scores holds the exact node scores of
     the files and of neighbours that count.

@@ -52,7 +52,7 @@ class SharedTables(Protocol):
         """
 
     def noting(self) -> AbstractContextManager[Connection]:
-        """Run a transaction of which other nodes need not know, such as for times of last use."""
+        """Run a transaction without a notice to other nodes, such as for times of last use."""
 
     def asking(self) -> AbstractContextManager[Connection]:
         """Run a transaction whose reads all see the same state of the database."""

@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A piece of which the built text has neither the text nor a summary of its source.
+    """A piece that is missing in the built text, and so is a summary of its source.
 
     The reason is DUPLICATE (a better piece has the same text), EMPTY (no text), BUDGET (this or an
     earlier piece did not fit) or GONE (there is no such context or passage).

@@ -199,7 +199,7 @@ class Exporter:
                 raise not_written(f"{context.uri}: {error.strerror or error}") from None
 
     def _read(self, advance: Callable[[int], None]) -> Iterator[Context]:
-        """Yield the contexts in order; those that were deleted meanwhile are left out."""
+        """Yield the contexts in order, without those that were deleted during the export."""
         started = time.monotonic()
         ahead: deque[Future[Context | None]] = deque()
         with ThreadPoolExecutor(IN_FLIGHT) as pool:

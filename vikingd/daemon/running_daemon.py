@@ -375,15 +375,11 @@ def load_rest() -> None:
 
 
 async def _start_when_idle(thread: threading.Thread, boundary: Boundary) -> None:
-    """Start a thread when no call has run for a second, so that calls do not wait for its work.
-
-    Under calls without a pause, or beside a stream, it starts at _LOADS_AT_LATEST.
-    """
+    """Start a thread after a second without a call, or at _LOADS_AT_LATEST; calls come first."""
     clock = asyncio.get_running_loop().time
     begun = clock()
-    while clock() < begun + _LOADS_AT_LATEST:
-        left = _LOADS_AFTER - min(boundary.idle_seconds(), clock() - begun)
-        if left <= 0:
+    while (now := clock()) < begun + _LOADS_AT_LATEST:
+        if (left := _LOADS_AFTER - min(boundary.idle_seconds(), now - begun)) <= 0:
             break
         await asyncio.sleep(left)
     thread.start()

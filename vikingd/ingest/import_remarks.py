@@ -1,4 +1,4 @@
-"""The remarks of an import: what is told of files beside those that came in."""
+"""The remarks of an import: files that are left out, changed or not read, with the reasons."""
 
 from __future__ import annotations
 
@@ -83,4 +83,4 @@ class LeftOut:
 
 
 Remark: TypeAlias = LeftOut | Renamed | Assumed | SecretLeftOut
-"""What a report tells beside the imported and the unreadable files."""
+"""The remarks of a report on files that were left out or changed."""

@@ -188,7 +188,7 @@ def definition_term(name: str) -> str:
 def parts(
     text: str, name: str = "", heading: str = "", defined: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the strings of which a text is indexed, normalised; a repeat counts in frequencies.
+    """Return the normalised strings whose terms index a text; a repeat counts in frequencies.
 
     They are the text, its heading (HEADING times with that in the text), the name of its file
     unless that is a number, stop words of the heading as names, and the identifiers in `defined`,
@@ -238,11 +238,6 @@ def title_keys(title: str) -> tuple[int, ...]:
     return tuple(term ^ _TITLE for term in terms if term < UNCOUNTED)
 
 
-def counted(ordered: npt.NDArray[np.uint64]) -> int:
-    """Return how many of these ascending hashes are not names: those count for text lengths."""
-    return int(ordered.searchsorted(_FIRST_NAME))
-
-
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Convert hashes of terms to their keys in titles, which differ from those in texts."""
     return hashes ^ np.uint64(_TITLE)
@@ -265,7 +260,7 @@ def encode(
     np.not_equal(ordered[1:], ordered[:-1], out=edges[1:-1])
     starts = edges.nonzero()[0]
     counts = np.minimum(np.diff(starts), 0xFFFF).astype(np.uint16)
-    return ordered[starts[:-1]], counts, counted(ordered)
+    return ordered[starts[:-1]], counts, int(ordered.searchsorted(_FIRST_NAME))
 
 
 def query_terms(text: str) -> QueryTerms:

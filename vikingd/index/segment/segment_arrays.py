@@ -38,7 +38,7 @@ from vikingd.index.lexicon import tokens
 
 
 class Numbering(Enum):
-    """The kind of items of which an array has one entry each: directories, files, texts, others."""
+    """The items to which the entries of an array belong: directories, files, texts or others."""
 
     DIRECTORIES = auto()
     FILES = auto()

@@ -244,7 +244,7 @@ class BacklogWorker:
         return backoff
 
     def _rest(self) -> None:
-        """Start to measure the speed anew, after a time without work."""
+        """Begin a new measurement of the speed after a pause in the work."""
         self._speed.begin(self._progressed())
 
     def _progressed(self) -> float:

@@ -20,7 +20,7 @@ class Speed:
         self._done: deque[tuple[float, int]] = deque()
 
     def begin(self, now: float) -> None:
-        """Start to measure anew after a time without work."""
+        """Begin a new measurement after a pause in the work."""
         self._began, self._has_first = now, True
         self._done.clear()
 

@@ -71,7 +71,7 @@ class QueryEmbedder:
 
     @property
     def last_error(self) -> str:
-        """The error because of which all queries fail now; "" if the provider works."""
+        """The error that makes all queries fail now; "" if the provider works."""
         return self._failure
 
     def cached(self, text: str, caller: str = "") -> Vectors | None:
@@ -165,7 +165,7 @@ class QueryEmbedder:
         future.set_result(vector)
 
     def _failure_of_all(self, error: BaseException) -> BaseException | None:
-        """Return the error because of which all queries fail; None if only this query fails.
+        """Return the error that makes all queries fail; None if only this query fails.
 
         If that is not clear from the error, the probe is embedded.
         """
