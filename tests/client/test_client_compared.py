@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import zlib
 from pathlib import Path
@@ -44,8 +45,10 @@ def vector(text: str, size: int = SIZE) -> np.ndarray[Any, np.dtype[np.float32]]
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty directory, which is the home too."""
+    """Work in an empty directory, which is the home too; the compiled kernels are kept."""
     monkeypatch.chdir(tmp_path)
+    kept = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", kept)
     monkeypatch.setenv("HOME", str(tmp_path))
 
 

@@ -175,13 +175,4 @@ def test_deep_directories(client: MessageClient, ctl: Ctl, tmp_path: Path, level
     assert "not imported: 1" in out + errors
     assert "levels, at most 64 are allowed" in out + errors
     assert client.get(f"{RESOURCES}/near.md").context.content == "# Near"
-    while True:  # shutil.rmtree fails in so deep a tree
-        parts = ["d"]
-        while os.path.isdir(os.path.join(top, *parts, "d")) and len(parts) < 900:
-            parts.append("d")
-        (moved := tmp_path / "moved").mkdir(exist_ok=True)
-        deep = os.path.join(top, *parts)
-        os.rename(deep, moved / "d")
-        subprocess.run(["rm", "-rf", str(moved)], check=True)
-        if len(parts) == 1:
-            break
+    subprocess.run(["rm", "-rf", str(top)], check=True)  # shutil.rmtree fails in so deep a tree

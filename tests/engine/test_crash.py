@@ -103,7 +103,7 @@ def collect(
 
 
 @pytest.mark.parametrize(
-    ("seed", "rounds"), [(20261121, 2), pytest.param(20261121, 40, marks=pytest.mark.deep)]
+    ("seed", "rounds"), [(20261121, 2), pytest.param(20261121, 25, marks=pytest.mark.deep)]
 )
 def test_nothing_acknowledged_is_lost_in_kills(tmp_path: Path, seed: int, rounds: int) -> None:
     """After a kill -9, the store opens fast, matches its index and has all acknowledged writes."""

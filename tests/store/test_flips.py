@@ -21,7 +21,7 @@ from vikingd.ingest.draft_preparation import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.sqlite.sqlite_schema import DATABASE
 
-ROUNDS = int(os.environ.get("TEST_FLIPS", "150"))
+ROUNDS = int(os.environ.get("TEST_FLIPS", "100"))
 NONE = EmbedSettings(provider="none")
 
 
