@@ -113,7 +113,10 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeResult:
-    """The base in use now with its revision, and the room that was given back."""
+    """The large segment of the index in use now (the base), and the disk space that was freed.
+
+    `generation` is the number of the base, and `base_revision` the revision of its contents.
+    """
 
     generation: int
     base_revision: int
@@ -132,7 +135,7 @@ class BackupPiece:
 
 @dataclass(frozen=True, slots=True)
 class ReembedResult:
-    """The number of texts without a vector from `revision` on."""
+    """The number of texts that have no vector from `revision` on, because it was dropped."""
 
     texts: int
     revision: int
@@ -140,7 +143,7 @@ class ReembedResult:
 
 @dataclass(frozen=True, slots=True)
 class DescribeResult:
-    """The number of contexts that a model describes, and about the tokens that it takes."""
+    """The number of contexts that a model describes, and an estimate of the tokens for that."""
 
     contexts: int
     tokens: int

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _PLACE = ("target_uri", "uri", "at", "uris")
 
-# Our words for an argument, best first, and those of the others.
+# The names of our arguments, best first, by a name for it in another library: n_results is limit.
 _ARGUMENTS = {
     theirs: ours
     for ours, words in (
@@ -113,7 +113,7 @@ def wrong_type(name: str, value: object, wanted: str, example: str = "") -> Type
         name: the argument.
         value: the value of the argument.
         wanted: the types that it may have, such as "a str".
-        example: a right value; "": that of the argument's name.
+        example: a right value, for the error; "": an example for the argument's name.
     """
     shown = example or _EXAMPLES.get(name, "")
     such = f", such as {name}={shown}" if shown else ""

@@ -16,7 +16,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Sent:
+class BatchResult:
     """The result of a batch.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import grpc
 
-from vikingd.client.batch_results import Failure, Sent
+from vikingd.client.batch_results import BatchResult, Failure
 from vikingd.client.client_errors import ClientError, Unsendable, sendable
 from vikingd.client.documents import Document, context_input
 from vikingd.client.multi_call_steps import Call, Steps
@@ -102,19 +102,19 @@ def _check_number(value: int | None, field: str, bits: int) -> None:
         raise InvalidField(field, f"is {value}; give a number of {bits} bits from 0 on")
 
 
-def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
+def put_in_parts(contexts: list[ContextInput]) -> Steps[BatchResult]:
     """Send a batch. The daemon writes what it can, and names the contexts that it refuses.
 
     A batch that is refused as a whole, for its size or for one of its contexts, is sent in halves.
     """
-    sent = Sent()
+    sent = BatchResult()
     unsent = [contexts]
     while unsent:
         part = unsent.pop()
         try:
             reply = yield Call("put", (part,), {"partial_success": True})
         except ClientError as error:
-            is_of_contexts = _is_of_contexts(error)
+            is_of_contexts = _may_pass_in_parts(error)
             if is_of_contexts and len(part) > 1:
                 half = len(part) // 2
                 unsent += [part[half:], part[:half]]
@@ -144,8 +144,8 @@ def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
     return sent
 
 
-def _is_of_contexts(error: ClientError) -> bool:
-    """Return True if a smaller batch may succeed: it is too large or has an invalid context."""
+def _may_pass_in_parts(error: ClientError) -> bool:
+    """Return True if the batch was too large, or had an invalid context; its halves may succeed."""
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
     return any(violation.field.startswith("contexts") for violation in error.field_violations)

@@ -36,7 +36,7 @@ from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.pages import Progress
 from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.session_points import KEY, Seen
-from vikingd.client.unreachable_daemon import looked_at, unreached
+from vikingd.client.unreachable_daemon import error_text, with_fault_of_host
 from vikingd.domain.daemon_addresses import UNIX, USER
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class _Connected(Methods):
             address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
         check_address(address)
         self.address = address
-        # Of the user's daemon the socket; it is started when it is called.
+        # The user's daemon is reached at its socket, and started by the first call.
         self._user = _users_daemon() if address == USER else None
         self._at = f"{UNIX}{self._user.socket}" if self._user else address
         self.timeout = timeout
@@ -212,12 +212,14 @@ class _Connected(Methods):
             metadata = (*(metadata or ()), (KEY, sent))
         return rpc(request, timeout=self._deadline, metadata=metadata)
 
-    def _told(self, error: Exception, sent: str | None) -> Exception:
-        """Convert the error of a call to the one to raise.
+    def _error_to_raise(self, error: Exception, sent: str | None) -> Exception:
+        """Return the error to raise for a failed call; HistoryLost resets the session's points.
 
-        After HistoryLost, continue the session.
+        Args:
+            error: the error of the call.
+            sent: the points that the call sent, see `session_points`; None: it sent none.
         """
-        found = self._failure(error)
+        found = self._client_error(error)
         if sent is not None and isinstance(found, HistoryLost):
             self._seen.lost(sent, found.metadata.get("point", ""))
         return found
@@ -230,16 +232,16 @@ class _Connected(Methods):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise unknown_method(type(self).__name__, name, known)
 
-    def _failure(self, error: Exception) -> Exception:
-        """Convert the error of a call to the one to raise.
+    def _client_error(self, error: Exception) -> Exception:
+        """Return the error to raise for a failed call.
 
-        It may connect to the hosts for a reason.
+        If the daemon is unreachable, connect to its hosts to find the reason; this may block.
         """
         if isinstance(error, grpc.RpcError):
             found = from_rpc_error(error)
             if isinstance(found, Unreachable):
-                found.message = looked_at(found.message, self._at, self._credentials)
-                found.args = (f"{found.code.name}: {unreached(found.message, self.address)}",)
+                found.message = with_fault_of_host(found.message, self._at, self._credentials)
+                found.args = (f"{found.code.name}: {error_text(found.message, self.address)}",)
             return found
         if "closed" in str(error).lower():
             return ValueError(
@@ -248,23 +250,23 @@ class _Connected(Methods):
         return error
 
     def _needs_start(self) -> bool:
-        """Return True if a call must first check that the user's daemon runs."""
+        """Return True if the client must check, before a call, that the user's daemon runs."""
         return self._user is not None and not self._user.is_fresh
 
-    def _reach(self) -> None:
+    def _start_daemon(self) -> None:
         """Start the user's daemon if it does not run; do nothing for other daemons."""
         if self._user is not None:
             self._user.reach()
 
-    def _mends(self, error: ClientError, attempt: int, method: Any, request: Any) -> bool:
-        """Return True if a failed call should be repeated.
+    def _recovers(self, error: ClientError, attempt: int, method: Any, request: Any) -> bool:
+        """Start the user's daemon again after a failed call; return True to repeat the call.
 
-        The user's daemon is started before that.
+        For other daemons do nothing, and return False.
         """
         if self._user is None or method is None:
             return False
         may_repeat = self.retries and method.may_repeat(request)
-        return self._user.mends(error, attempt, is_repeatable=may_repeat)
+        return self._user.recovers(error, attempt, is_repeatable=may_repeat)
 
     def _replied(self) -> None:
         if self._user is not None:
@@ -314,14 +316,14 @@ class Connection(_Connected):
     def _send(self, rpc: Any, request: Any, method: Any = None) -> Any:
         """Send a request and return the reply; without a method the request is a health check."""
         if method is not None and self._needs_start():
-            self._reach()
+            self._start_daemon()
         attempt = 0
         while True:
             try:
                 reply = self._send_once(rpc, request)
             except ClientError as error:
                 attempt += 1
-                if not self._mends(error, attempt, method, request):
+                if not self._recovers(error, attempt, method, request):
                     raise
             else:
                 self._replied()
@@ -334,7 +336,7 @@ class Connection(_Connected):
                 return self._begin(rpc, request)
             reply, call = self._begin(rpc.with_call, request, sent)
         except (grpc.RpcError, ValueError) as error:
-            raise self._told(error, sent) from None
+            raise self._error_to_raise(error, sent) from None
         self._seen.replied(sent, call.trailing_metadata())
         return reply
 
@@ -366,11 +368,11 @@ class Connection(_Connected):
         def stream(self: Self, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
             request = method(*args, **kwargs)
             if self._needs_start():
-                self._reach()
+                self._start_daemon()
             try:
                 return parts(self._begin(self._stub(method, request), request))
             except ValueError as error:
-                raise self._failure(error) from None
+                raise self._client_error(error) from None
 
         def parts(received: Any) -> Iterator[Any]:
             try:
@@ -404,7 +406,7 @@ class AsyncConnection(_Connected):
     async def _send(self, rpc: Any, request: Any, method: Any = None) -> Any:
         """Send a request as `Connection._send` does; the daemon is started on another thread."""
         if method is not None and self._needs_start():
-            await asyncio.to_thread(self._reach)
+            await asyncio.to_thread(self._start_daemon)
         attempt = 0
         while True:
             try:
@@ -412,7 +414,7 @@ class AsyncConnection(_Connected):
             except ClientError as error:
                 attempt += 1
                 if self._user is None or not await asyncio.to_thread(
-                    self._mends, error, attempt, method, request
+                    self._recovers, error, attempt, method, request
                 ):
                     raise
             else:
@@ -428,7 +430,7 @@ class AsyncConnection(_Connected):
                 self._seen.replied(sent, await call.trailing_metadata())
             return reply
         except (grpc.RpcError, grpc.aio.UsageError) as error:
-            raise await self._explained(error, sent) from None
+            raise await self._error_to_raise_async(error, sent) from None
 
     def _begin(self, rpc: Any, request: Any, sent: str | None = None) -> Any:
         if asyncio.get_running_loop() is not self._channel._loop:
@@ -439,11 +441,11 @@ class AsyncConnection(_Connected):
             )
         return super()._begin(rpc, request, sent)
 
-    async def _explained(self, error: Exception, sent: str | None = None) -> Exception:
-        """Convert an error as `_told` does; connections to the hosts are made on another thread."""
+    async def _error_to_raise_async(self, error: Exception, sent: str | None = None) -> Exception:
+        """Do the same as `_error_to_raise`; connect to the hosts on another thread."""
         if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE:
-            return await asyncio.to_thread(self._told, error, sent)
-        return self._told(error, sent)
+            return await asyncio.to_thread(self._error_to_raise, error, sent)
+        return self._error_to_raise(error, sent)
 
     @staticmethod
     def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
@@ -475,13 +477,13 @@ class AsyncConnection(_Connected):
 
         async def parts(self: Self, request: Any) -> AsyncIterator[Any]:
             if self._needs_start():
-                await asyncio.to_thread(self._reach)
+                await asyncio.to_thread(self._start_daemon)
             try:
                 received = parts_of(self._begin(self._stub(method, request), request))
                 async with aclosing(received):
                     async for part in received:
                         yield read(part)
             except (grpc.RpcError, grpc.aio.UsageError) as error:
-                raise await self._explained(error) from None
+                raise await self._error_to_raise_async(error) from None
 
         return {"call": call, "pages": pages, "stream": stream, "steps": steps}

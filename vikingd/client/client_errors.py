@@ -87,7 +87,7 @@ class RevisionNotReached(ClientError):
 
 
 class HistoryLost(ClientError):
-    """The store went back and lacks a revision that this client has seen.
+    """The store was set back to an older state, and lacks a revision that this client has seen.
 
     `metadata` has that `revision`, the `newest` one, and the `point` (newest state) with which the
     session goes on.
@@ -180,7 +180,7 @@ class Unsendable(ValueError):
 
 @contextmanager
 def sendable() -> Iterator[None]:
-    """Turn protobuf's errors about a value into Unsendable."""
+    """Within the block, raise Unsendable in place of protobuf's errors about a value."""
     try:
         yield
     except UnicodeEncodeError as error:

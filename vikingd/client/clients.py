@@ -37,8 +37,8 @@ class Client(Connection, BlockingMethods):
             a second, if the method's documentation allows it. False: raise the error at once.
         key: sent with each call. A key is never sent in plain text to another machine.
         tenant: the tenant that the key of an operator works in.
-        ca: PEM file of the authorities that may sign the daemon's certificate. Without one those
-            of gRPC count.
+        ca: PEM file of the authorities that may sign the daemon's certificate. None: the
+            authorities that gRPC trusts.
         certificate, private_key: PEM files of the client's certificate, if the daemon wants one.
         trust_network: send the key in plain text too.
         consistent: each call sees what this client wrote and read before, whichever process
@@ -167,9 +167,9 @@ class Client(Connection, BlockingMethods):
             no_ignore: read no ignore files.
             max_file_size: leave out larger files: bytes, or a text such as "10 MB".
             encoding: of text files without byte order mark that are not UTF-8, such as "gb18030".
-            with_secrets: take secrets, too, and files that hold them by their nature.
+            with_secrets: take secrets, too, and files that consist of them, such as private keys.
             hidden: take hidden files and directories, too.
-            ref: of a repository: a branch, a tag or a commit; "": its own choice.
+            ref: of a repository: a branch, a tag or a commit; "": its default branch.
             below: of a page: import the site below this prefix or path, not the page alone.
             depth: of a site: the largest number of links from the page; None: no limit.
             max_pages: of a site: the largest number of pages; None: the default.
@@ -181,9 +181,9 @@ class Client(Connection, BlockingMethods):
             NotFetched: the address cannot be fetched.
             ClientError: the daemon cannot be reached.
         """
-        from vikingd.client.path_imports import Given, import_path  # they load readers of files
+        from vikingd.client.path_imports import Options, import_path  # they load readers of files
 
-        given = Given(
+        given = Options(
             *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
             *(ref, below, depth, max_pages, delete),
         )
@@ -268,9 +268,9 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
                 loop.call_soon_threadsafe(progress, count)
 
         def work() -> ImportSummary:
-            from vikingd.client.path_imports import Given, import_path  # .2 s at its first import
+            from vikingd.client.path_imports import Options, import_path  # .2 s at its first import
 
-            given = Given(
+            given = Options(
                 *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
                 *(ref, below, depth, max_pages, delete),
             )

@@ -36,9 +36,8 @@ class Commits:
     def begin(self) -> tuple[Future[None] | None, Future[None]]:
         """Add a commit to the queue.
 
-        Return the future of the commit before it, or None, and its own.
-
-        The caller waits for the first one, and sets the second one when its commit has ended.
+        Return (the future of the commit before it or None, its own future). The caller waits for
+        the former, and sets the latter when its own commit has ended.
         """
         with self._lock:
             before, self._last = self._last, Future()
@@ -144,7 +143,7 @@ class Session:
     def loads(
         cls, text: str | bytes, name: str = "the text", *, keep: int | None = None
     ) -> Session:
-        """Read the text of such a file; `name` is its name in errors.
+        """Read the text of a session file, as `save` writes it; `name` names the text in errors.
 
         Raises:
             ValueError: the text holds no session; the message has the name and the fault.
@@ -244,7 +243,7 @@ def session_of(given: Conversation) -> Session | SearchSession:
 
 
 def _message(given: SessionMessage | Mapping[str, Any]) -> SessionMessage:
-    """Return a message; of a dict role, content and time count.
+    """Return a message; of a dict only role, content and time are used.
 
     The content may be a list of parts, as in the APIs of models; those with text are joined.
     """

@@ -41,7 +41,7 @@ class Credentials:
         trust_network: bool = False,
         address: str = "",
     ) -> Self:
-        """Return the given credentials; the environment has those that are None.
+        """Return the credentials; those that are None are read from the environment.
 
         The variables are VIKINGD_KEY, else VIKINGD_KEY_FILE, VIKINGD_TENANT, VIKINGD_CA,
         VIKINGD_CERT and VIKINGD_CERT_KEY. With the address `user` no key and no tenant comes from

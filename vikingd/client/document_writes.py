@@ -1,4 +1,4 @@
-"""Writes in a few words: add a text, put many documents, change some fields."""
+"""Writes by simple arguments: add a text, put many documents, change some fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vikingd.client.argument_checks import described
-from vikingd.client.batch_results import Failure, Sent
+from vikingd.client.batch_results import BatchResult, Failure
 from vikingd.client.client_errors import NotFound
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
@@ -49,7 +49,7 @@ class PutSummary:
     revision: int = 0
     seconds: float = 0.0
 
-    def count(self, sent: Sent) -> None:
+    def count(self, sent: BatchResult) -> None:
         """Add the result of a batch to the numbers."""
         self.failed += sent.failed
         self.revision = max(self.revision, sent.revision)
@@ -172,7 +172,9 @@ def check_documents(documents: Any) -> None:
 
 @contextmanager
 def advancing(progress: Progress, documents: object) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of documents just finished, as `progress` asks for.
+    """Yield the function to call with the number of documents just finished.
+
+    True for `progress` shows a bar, False shows nothing, and a function is yielded itself.
 
     Raises:
         TypeError: `progress` is no bool and no function.

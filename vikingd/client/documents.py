@@ -84,10 +84,10 @@ DOCUMENTS = (Document, Draft, contexts_pb2.ContextInput)
 
 
 def document_of(given: Any, name: str) -> Document | Draft | contexts_pb2.ContextInput:
-    """Return a document of a call, which may be a dict.
+    """Return an argument of a call as a document; a dict of its fields is converted.
 
     Args:
-        given: the document.
+        given: the document or the dict.
         name: its place in the call, such as "contexts[3]", for errors.
 
     Raises:

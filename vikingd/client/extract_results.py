@@ -83,7 +83,7 @@ class EpisodeTurn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """The conversation itself.
+    """The conversation itself, as it was written to memory files.
 
     Attributes:
         uri: the URI of its first file.

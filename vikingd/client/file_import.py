@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import grpc
 
-from vikingd.client.batch_results import Failure, Sent
+from vikingd.client.batch_results import BatchResult, Failure
 from vikingd.client.batches import batches, encoded, put_in_parts
 from vikingd.client.client_errors import ClientError, NotFound
 from vikingd.client.import_summary import ImportSummary
@@ -96,7 +96,7 @@ class Importer:
         self._present: dict[str, _Present] = {}
         self._seen: set[str] = set()
         self._links: list[Linked] = []
-        self._pending: set[Future[Sent]] = set()
+        self._pending: set[Future[BatchResult]] = set()
 
     def run(self, items: Iterable[Item], advance: Callable[[int], None]) -> None:
         """Import all items; Ctrl-C ends the import after the batches in flight.
@@ -182,7 +182,7 @@ class Importer:
             return None
         present = self._present.get(draft.uri)
         if present:
-            draft = self._with_news(draft)
+            draft = self._without_stored_states(draft)
             has_news = any(passage.entry for passage in draft.passages or ())
             if not has_news and is_written(draft, present.content_hash, present.time):
                 summary.unchanged += 1
@@ -197,11 +197,11 @@ class Importer:
             draft = replace(draft, update_mask=[ALL])
         return encoded(draft, summary.failed)
 
-    def _with_news(self, draft: Draft) -> Draft:
-        """Return the draft without memory counters and times that the store has already.
+    def _without_stored_states(self, draft: Draft) -> Draft:
+        """Drop the counters and times of memories that the store has already; return the draft.
 
-        Other counters and times are merged with the stored ones, so that counts since an export are
-        kept.
+        Other counters and times are merged with the stored ones: the higher counters, the later
+        time and the earlier creation time are kept.
         """
         if draft.passages is None or not any(p.entry for p in draft.passages):
             return draft
@@ -322,7 +322,7 @@ class Importer:
                 self.summary.linked += 1
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
-    def _collect(self, done: set[Future[Sent]]) -> None:
+    def _collect(self, done: set[Future[BatchResult]]) -> None:
         self._pending -= done
         results = [future.result() for future in done]
         for sent in results:
@@ -332,7 +332,7 @@ class Importer:
             if sent.error and sent.error.code is grpc.StatusCode.UNAVAILABLE:
                 raise sent.error
 
-    def _count(self, sent: Sent) -> None:
+    def _count(self, sent: BatchResult) -> None:
         summary = self.summary
         summary.failed += sent.failed
         self._advance(len(sent.written) + len(sent.failed))

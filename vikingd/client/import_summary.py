@@ -30,13 +30,13 @@ class ImportSummary:
         failed: the contexts that the daemon refused.
         as_text: the values of front matter that became text or were left out, and the files whose
             whole front matter became text.
-        left_out: the files and directories that a rule leaves out, and the bulk of files that came
-            in without it; of such a directory nothing is read.
-        kept: the outermost URIs that the store still has of what is left out. `delete` does not
-            remove them.
-        renamed: the files and directories whose URIs have their names in NFC.
-        secrets: the secrets that were not taken in, by file and line. A file that holds them by its
-            nature is in `left_out`; in any other a marker stands for each.
+        left_out: the files and directories that a rule leaves out, and the parts left out of files
+            that are otherwise imported. Of such a directory nothing is read.
+        kept: the URIs of files and directories that are left out now but are still stored, without
+            those below another one. `delete` does not remove them.
+        renamed: the files and directories whose names were not in NFC; their URIs are.
+        secrets: the secrets that were replaced by a marker, by file and line. A file that consists
+            of secrets, such as a private key, is in `left_out`.
         encodings: the text files whose encoding was assumed or detected.
         not_taken: the pages, files and members of an address that did not come in.
         not_moved: the contexts whose files were renamed, and that were written anew.

@@ -11,7 +11,9 @@ from typing import Any
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block: inside it, a pool's lock could stay locked.
+    """Delay Ctrl-C until the end of the block.
+
+    KeyboardInterrupt within a method of a thread pool could leave the lock of the pool locked.
 
     Python raises KeyboardInterrupt only in the main thread, and only with a Python handler. In
     other cases nothing is delayed.
@@ -34,8 +36,8 @@ def held_back() -> Iterator[None]:
 def noted(event: threading.Event) -> Iterator[None]:
     """Set `event` at Ctrl-C during the block, before KeyboardInterrupt is raised.
 
-    Python drops an exception that is raised within a callback of the garbage collector. Code that
-    waits for long checks the event, too.
+    Python drops a KeyboardInterrupt that is raised within a callback of the garbage collector. So
+    code that waits for long must check the event as well.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

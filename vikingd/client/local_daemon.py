@@ -83,7 +83,7 @@ _children: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()
 
 
 def _close_pipes() -> None:
-    """Close the pipes to the daemons in a forked process, which would keep the daemons running."""
+    """Close the pipes to the daemons in a forked process; open ones keep the daemons running."""
     for process in list(_children):
         if process.stdin is not None:
             with suppress(OSError):
@@ -141,8 +141,8 @@ def _stop(process: subprocess.Popen[str], owner: int) -> None:
 class LocalClient(Client):
     """A Client with a daemon of its own; see vikingd.open.
 
-    The daemon ends with `close`, with the end of `with`, when the client is garbage, and with this
-    process.
+    The daemon ends with `close`, at the end of `with`, when the client is garbage-collected, and
+    with this process.
 
     Attributes:
         path: the directory.

@@ -79,8 +79,8 @@ def recall(
         top_k: return at most this many memories; None: the daemon's default.
         limit: the same as `top_k`; give one of them.
         without: the paths to skip.
-        fusion: the fusion of meaning and words; None: the scores of a find, with the memories
-            before and after one, and its file.
+        fusion: the fusion of meaning and words; None: the scores of a find, to which the memories
+            before and after a memory and the best one of its file add.
         profile: weights by name, "relevance" or "salience"; "": the daemon's default.
         weights: weights of meaning, reinforcement, recency and access, which sum to 1.
         half_life_days: the days after which recency has halved; None: the daemon's default.
@@ -90,8 +90,9 @@ def recall(
         no_touch: count no access.
         min_revision: answer from this revision or a later one.
         used: the ids of memories of earlier recalls that were used since; each counts as accessed.
-        paths: the strict form: the paths to try, in this order; a trigger word alone decides, and
-            the first path with an answer gives all of it. (): the default form.
+        paths: the strict form: try these paths in this order; the first path with an answer gives
+            the whole answer. A word such as "recent" or "task" in the query decides whether a path
+            answers. (): the default form, in which a search fills the rest of the budget.
         floor: the least `confidence.in_scope` of an answer from a search, in [0, 1]; 0: any;
             None: the daemon's default, which leaves out what is NOTHING.
     """
@@ -148,7 +149,8 @@ def remember(
         uri: the file, in place of project and type.
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
-        exact: reinforce an equal wording only, not equal words.
+        exact: reinforce a memory of the same wording only, not one of the same words in another
+            wording.
         pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
             memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.

@@ -195,7 +195,7 @@ def _text(file: Context, number: int) -> str:
 
 
 def _end(file: Context, number: int) -> int:
-    """Return the end of the memory whose first passage has this number."""
+    """Return the end, as an offset in the content, of the memory whose first passage this is."""
     behind = islice(file.passages, number + 1, None)
     return max(p.end for p in (file.passages[number], *takewhile(attrgetter("continues"), behind)))
 

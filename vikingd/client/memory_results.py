@@ -66,7 +66,7 @@ class RecallResult(Rows[Memory]):
         degraded: the failed or missing parts of the answer, each with its cause.
         confidence: how far the answer can be relied on; 1 for a file or a day that the query names.
         left_out: the number of memories that the search found and the floor left out.
-        questions: those of a request that asks several, if a search answered.
+        questions: the single questions of a request that asks several, if a search answered.
     """
 
     results: tuple[Memory, ...]

@@ -29,8 +29,8 @@ from vikingd.ingest.selected_files import Selection
 from vikingd.sources.addresses import address_of
 
 
-class Given(NamedTuple):
-    """The options of an import."""
+class Options(NamedTuple):
+    """The options of an import of files or of an address; see `Client.import_path`."""
 
     include: Iterable[str]
     exclude: Iterable[str]
@@ -62,7 +62,7 @@ def import_path(
     client: Connection | AsyncConnection,
     path: str | os.PathLike[str],
     uri: str,
-    given: Given,
+    given: Options,
     *,
     dry_run: bool,
     progress: Callable[[int], None] | None,

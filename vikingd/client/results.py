@@ -97,7 +97,7 @@ def _row(hit: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a hit in a form that json.dumps takes."""
+    """Return a value of a hit as a value that json.dumps takes: a time as text, for example."""
     if is_dataclass(value) and not isinstance(value, type):
         named = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {
@@ -182,7 +182,11 @@ class MatchedContext:
 
 @dataclass(frozen=True, slots=True)
 class RerankRound:
-    """One call of the reranker; round 0 scores the start points, 1 to 3 the opened contexts."""
+    """One call of the reranker.
+
+    Round 0 scores the contexts where the walk over the tree starts, rounds 1 to 3 the contexts in
+    the directories that they open.
+    """
 
     round: int
     opened: int
@@ -239,7 +243,7 @@ class FindResult(_ByType):
         trace: the trace of the search; only with `trace`.
         rerank: the work of the reranker; only in SearchMode.THINKING.
         confidence: how far the answer can be relied on; weak results are there all the same.
-        questions: those of a request that asks several; each was searched by itself.
+        questions: the single questions of a request that asks several; each was searched by itself.
         further_traces: the traces of the questions after the first; only with `trace`.
     """
 
@@ -282,8 +286,8 @@ class SearchResult(_ByType):
         query_plan: the plan: its queries, its planner and the reason.
         query_results: the results of each query, in the order of the plan.
         rerank: the work of the reranker for all queries; its rounds are in query_results.
-        confidence: that of the query that the scope is most likely about.
-        questions: those of a task that asks several, if no model made the plan.
+        confidence: the confidence of the query that matches the scope best.
+        questions: the single questions of a task that asks several, if no model made the plan.
     """
 
     query_plan: QueryPlan
@@ -395,7 +399,7 @@ class BuiltContext:
         revision: the texts are of this revision or a later one.
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
-        confidence: that of the find or the retrieve; None if items or URIs were named.
+        confidence: the confidence of the find or the retrieve; None if items or URIs were given.
         left_out: the number of pieces below the floor; the text is "" then.
     """
 

@@ -23,7 +23,7 @@ _Epochs = dict[tuple[str, str], int]
 
 
 class Seen:
-    """The newest revision that a session saw of each (store, epoch); safe for any thread."""
+    """The points of a session: its newest revision of each (store, epoch); safe for any thread."""
 
     def __init__(self) -> None:
         self._epochs: _Epochs = {}

@@ -213,7 +213,7 @@ def _fetch(
 
 
 class _Import:
-    """One import of fetched files."""
+    """The import of the files of a source, which are in the cache."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class _Import:
     def _items(self) -> Iterator[Item]:
         """Yield the items of the files, and last the directory of the source.
 
-        So the directory names a commit only after the files of that commit are imported.
+        The directory comes last because it names the commit, whose files must be imported first.
         """
         top: Draft | None = None
         has_files = False
@@ -324,7 +324,7 @@ class _Import:
             yield found
 
     def _with_relative_path(self, item: T) -> T:
-        """Return a remark with its path relative to the source, and not in the cache."""
+        """Replace the path in the cache in a remark by the path within the source; return it."""
         if isinstance(item, Linked):
             return item
         path: str = item.path  # type: ignore[attr-defined]  # all remarks have one
@@ -369,9 +369,13 @@ class _Import:
 
 
 def _in_order(moves: Iterable[tuple[str, str]], there: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield moves in an order in which each target is free.
+    """Yield (old, new) moves, each after the move that frees its target.
 
-    Moves without such an order come last.
+    Moves whose target stays taken come last.
+
+    Args:
+        moves: the moves, in any order.
+        there: the URIs that exist before the moves.
     """
     taken, left = set(there), list(moves)
     while left:

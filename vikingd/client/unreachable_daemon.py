@@ -15,7 +15,7 @@ from vikingd.client.credentials import Credentials
 from vikingd.domain.daemon_addresses import TLS, USER
 
 _REFUSED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)")
-# Parts of the reason for that, with a hint.
+# Parts of the reason for a refused certificate, with a hint.
 _TIMES = (
     ("has expired", "who runs the daemon renews it, or the clock of this machine is ahead"),
     ("not yet valid", "the clock of this machine or of the one that made it is wrong"),
@@ -61,7 +61,7 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]
 
 
 def unreachable(message: str, address: str) -> tuple[str, str]:
-    """Return the reason of a failed connection, and a hint which options of vikingctl help.
+    """Return the reason of a failed connection, and a hint for vikingctl, such as an option.
 
     Args:
         message: gRPC's message.
@@ -87,8 +87,8 @@ def _faults(address: str) -> tuple[tuple[str, str, str], ...]:
     return _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS
 
 
-def unreached(message: str, address: str) -> str:
-    """Return the reason of a failed connection, for the error in a program.
+def error_text(message: str, address: str) -> str:
+    """Return the message of the error that a client raises for a failed connection.
 
     Args:
         message: gRPC's message.
@@ -107,16 +107,17 @@ def unreached(message: str, address: str) -> str:
     )
 
 
-def looked_at(message: str, address: str, credentials: Credentials) -> str:
-    """Return gRPC's message, with the fault of the first host that accepts a connection.
+def with_fault_of_host(message: str, address: str, credentials: Credentials) -> str:
+    """Add the fault of a host to gRPC's message, unless that names a fault already; return it.
 
-    The fault is in gRPC's words. The call blocks for a few seconds at most.
+    Each host is tried, and the first fault of TLS or of the protocol is added, in gRPC's words.
+    This blocks for a few seconds at most.
     """
     if _has_reason(message, address):
         return message
     for host, port, name in _hosts(address, credentials):
         with suppress(OSError), socket.create_connection((host, port), _SECONDS) as raw:
-            fault = _of_tls(raw, name, credentials) if name else _of_plain(raw)
+            fault = _tls_fault(raw, name, credentials) if name else _plain_fault(raw)
             if fault:
                 return f"{message}; {host} port {port}: {fault}"
     return message
@@ -142,8 +143,8 @@ def _hosts(address: str, credentials: Credentials) -> list[tuple[str, int, str]]
     return found[:_HOSTS]
 
 
-def _of_tls(raw: socket.socket, name: str, credentials: Credentials) -> str:
-    """Return the fault of a TLS handshake in gRPC's words; "" if there is none."""
+def _tls_fault(raw: socket.socket, name: str, credentials: Credentials) -> str:
+    """Try a TLS handshake; return its fault in gRPC's words, or "" if there is none."""
     context = ssl.create_default_context(cafile=credentials.ca or None)
     context.set_alpn_protocols(["h2"])
     if credentials.certificate:
@@ -165,8 +166,8 @@ def _of_tls(raw: socket.socket, name: str, credentials: Credentials) -> str:
     return ""
 
 
-def _of_plain(raw: socket.socket) -> str:
-    """Return the fault of a plain-text connection in gRPC's words; "" if there is none."""
+def _plain_fault(raw: socket.socket) -> str:
+    """Try HTTP/2 in plain text; return the fault in gRPC's words, or "" if there is none."""
     try:
         raw.sendall(_HELLO)
         answer = raw.recv(1)

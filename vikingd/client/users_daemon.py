@@ -71,17 +71,18 @@ class UsersDaemon:
         except OSError as error:
             raise not_started([f"{self.socket}: {error.strerror or error}"]) from None
 
-    def mends(self, error: ClientError, attempt: int, *, is_repeatable: bool) -> bool:
-        """Return True if a failed call should be repeated, and start the daemon again before that.
+    def recovers(self, error: ClientError, attempt: int, *, is_repeatable: bool) -> bool:
+        """Start the daemon again after a failed call; return True if the call should be repeated.
 
-        A call that was certainly not sent is always repeated.
+        If it should not, nothing is started. A call that was certainly not sent may always be
+        repeated.
 
         Args:
             attempt: the number of failures of this call.
-            is_repeatable: the daemon may have done the work, and a repetition does no harm.
+            is_repeatable: a repetition does no harm even if the daemon has done the work.
 
         Raises:
-            ClientError: as `reach`.
+            ClientError: the daemon cannot be started, see `reach`.
         """
         if attempt > _MOST or not isinstance(error, Unreachable | Stopping):
             return False

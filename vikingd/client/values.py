@@ -73,7 +73,7 @@ def vector_bytes(vector: Vector) -> bytes:
 
 
 def count_of(limit: int | None, top_k: int | None) -> int:
-    """Return the maximum number of results; 0: the daemon's default.
+    """Return the maximum number of results from `limit` or `top_k`; 0: the daemon's default.
 
     Raises:
         ValueError: both arguments are given, and they differ.

@@ -56,8 +56,8 @@ class Watched:
     `uri` follows the folder: a removed file is removed, a renamed file or directory is moved.
     Contexts that do not come from the folder stay.
 
-    The watcher of the system may lose events. So all stamps of the folder are compared now and
-    then, and soon after a new directory.
+    The system may lose events. So the sizes and times of all files are also compared at intervals,
+    and soon after a new directory appears.
 
     Args:
         client: a connection to the daemon.
@@ -123,7 +123,7 @@ class Watched:
 
     def _follow(self) -> Iterator[ImportSummary]:
         while not self._cancelled.is_set():
-            self._sweep_at = 0.0  # what happened while nothing watched
+            self._sweep_at = 0.0  # changes before this point gave no event
             is_first = True
             for named in self._events():
                 is_due = time.monotonic() >= self._sweep_at
@@ -280,7 +280,7 @@ class Watched:
                     continue
                 if isinstance(item, Draft) and item.uri == uri:
                     folder.take_in(directory)
-                if not has_vanished(item):  # it keeps no contexts, and the next comparison has it
+                if not has_vanished(item):  # else the next comparison removes its contexts
                     yield item
                 elif item.uri == uri:
                     found.now[directory].is_unsure = True

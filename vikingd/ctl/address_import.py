@@ -1,4 +1,4 @@
-"""The import of a source by address on the command line: progress, rounds and their report."""
+"""The import of a source by its address on the command line, once or again at an interval."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SHORTEST = 60  # seconds between two rounds
 _FIRST_PAUSE = 60.0  # seconds before a round that failed is tried again
 
-Asked = tuple[Address, Record]
+AddressedSource = tuple[Address, Record]
 """A source: its address, with credentials, and its record."""
 
 
 def interval(text: str) -> int:
-    """Return the seconds of an interval such as "6h".
+    """Parse an interval such as "6h", and return its seconds.
 
     Raises:
-        InvalidField: it is no interval, or is shorter than a minute.
+        InvalidField: the text is no interval, or the interval is shorter than a minute.
     """
     match = re.fullmatch(r"(\d{1,6})([smhd])", text)
     seconds = int(match[1]) * _UNITS[match[2]] if match else 0
@@ -42,11 +42,13 @@ def interval(text: str) -> int:
     return seconds
 
 
-def import_address(session: Session, asked: Asked, *, dry_run: bool, no_wait: bool) -> None:
+def import_address(
+    session: Session, asked: AddressedSource, *, dry_run: bool, no_wait: bool
+) -> None:
     """Import one source, and report it; exit with an error if nothing came in."""
     address, record = asked
     is_new = not record.fetched_at
-    with _shown(session) as progress:
+    with _meters(session) as progress:
         summary = import_source(session.client, address, record, dry_run=dry_run, progress=progress)
     report(session, address.text, summary)
     if summary.end == "interrupted":
@@ -63,32 +65,34 @@ def import_address(session: Session, asked: Asked, *, dry_run: bool, no_wait: bo
         raise typer.Exit(OTHER)
 
 
-def refresh(session: Session, asked: Asked) -> None:
+def refresh(session: Session, asked: AddressedSource) -> None:
     """Import a source if it has changed; print one line about it, and one for each fault.
 
     Raises:
         ClientError: it cannot be fetched, or the daemon cannot be reached.
     """
     address, record = asked
-    with _shown(session) as progress:
+    with _meters(session) as progress:
         summary = import_source(
             session.client, address, record, only_changed=True, progress=progress
         )
     if session.is_structured:
         session.show_line({"address": record.address, "uri": record.uri, **summary_value(summary)})
     else:
-        session.out.print(f"{_now()} {record.address} {_said(summary)}")
+        session.out.print(f"{_now()} {record.address} {_outcome_text(summary)}")
         list_faults(session, address.text, summary)
     if summary.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
-def keep_fresh(session: Session, sources: Callable[[], Sequence[Asked]], seconds: int) -> None:
+def keep_fresh(
+    session: Session, sources: Callable[[], Sequence[AddressedSource]], seconds: int
+) -> None:
     """Refresh sources at an interval until Ctrl-C; a failure is printed, and tried again.
 
     Args:
         session: the session.
-        sources: returns the sources of a round.
+        sources: a function that returns the sources to refresh, called at each interval.
         seconds: the interval.
     """
     session.note(f"takes what is new every {seconds:,} s; Ctrl-C ends it")
@@ -101,11 +105,11 @@ def keep_fresh(session: Session, sources: Callable[[], Sequence[Asked]], seconds
                 refresh(session, asked)
             except (ClientError, OSError) as error:
                 failed = True
-                told(session, asked[1], error)
+                print_failure(session, asked[1], error)
         pause = 2 * pause if failed else _FIRST_PAUSE
 
 
-def told(session: Session, record: Record, error: ClientError | OSError) -> None:
+def print_failure(session: Session, record: Record, error: ClientError | OSError) -> None:
     """Print that a source was not refreshed, and the reason."""
     reason = error.message if isinstance(error, ClientError) else error.strerror or str(error)
     if session.is_structured:
@@ -116,8 +120,8 @@ def told(session: Session, record: Record, error: ClientError | OSError) -> None
         session.warn(f"{_now()} {record.address} failed: {reason}")
 
 
-def _said(summary: ImportSummary) -> str:
-    """Return the result of a refresh in a few words, such as "unchanged"."""
+def _outcome_text(summary: ImportSummary) -> str:
+    """Return the result of a refresh as text, such as "unchanged" or "2 created, 1 deleted"."""
     return "unchanged" if summary.is_unchanged else counts_of(summary) or "nothing to write"
 
 
@@ -126,8 +130,8 @@ def _now() -> str:
 
 
 @contextmanager
-def _shown(session: Session) -> Iterator[Progress]:
-    """Yield functions that show the progress of the fetch, then of the import."""
+def _meters(session: Session) -> Iterator[Progress]:
+    """Show a meter of the fetch, then one of the import; yield functions that advance them."""
     with ExitStack() as shown:
         fetched = shown.enter_context(meter(session, "fetched", 0))
         importing = []

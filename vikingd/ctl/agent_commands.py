@@ -41,7 +41,7 @@ app = group("Give coding agents a memory.")
 
 
 class Name(StrEnum):
-    """A coding agent."""
+    """The name of a supported coding agent."""
 
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
@@ -66,11 +66,12 @@ def _install(
     ] = False,
     project: Project = False,
 ) -> None:
-    """Show what gives an agent its memory, or merge it into the files of the agent.
+    """Show the settings that give an agent a memory, or merge them into its settings files.
 
-    Hooks tell the agent what matters, and commit what was said. MCP gives it tools. Both use the
-    user's own daemon, or that of --address. All other settings stay, and a copy of each changed
-    file is kept. A file that is broken or has comments (in JSON) is not changed.
+    Hooks add memories to the context of the agent, and take new memories from the conversation. MCP
+    gives the agent tools. Both use the user's own daemon, or that of --address. All other settings
+    stay, and a copy of each changed file is kept. A file that is broken or has comments (in JSON)
+    is not changed.
 
     Example: vikingctl agents install claude-code --write
     """
@@ -84,10 +85,10 @@ def _install(
             print(note, file=sys.stderr)
         if write:
             made = AGENTS[agent].installed(hook, server, project=project)
-            _make(form, agent, made, "has vikingd now")
+            _write_changes(form, agent, made, "has vikingd now")
             _note(form, AGENTS[agent].note)
         else:
-            _show(form, agent, AGENTS[agent].shown(hook, server, project=project))
+            _print_parts(form, agent, AGENTS[agent].shown(hook, server, project=project))
 
     _run(common, run)
 
@@ -95,7 +96,7 @@ def _install(
 def _uninstall(
     common: Common, agent: Named, write: Write = False, project: Project = False
 ) -> None:
-    """Take all of vikingd out of the files of an agent. What it remembers stays in the daemon.
+    """Remove vikingd from the settings files of an agent. Its memories stay in the daemon.
 
     A copy of each changed file is kept. Nothing else in the files changes.
 
@@ -105,16 +106,16 @@ def _uninstall(
     def run(form: Form) -> None:
         made = AGENTS[agent].removed(project=project)
         if write:
-            _make(form, agent, made, "has nothing of vikingd now")
+            _write_changes(form, agent, made, "has nothing of vikingd now")
         else:
             found = [change.path for change in made if change.is_needed]
-            _show(form, agent, [(path, "") for path in found])
+            _print_parts(form, agent, [(path, "") for path in found])
 
     _run(common, run)
 
 
 def _list(common: Common) -> None:
-    """List the agents: whether they are on this machine, and what of vikingd they have.
+    """List the agents: whether they are on this machine, and whether they use hooks and MCP.
 
     Example: vikingctl agents list
     """
@@ -157,7 +158,7 @@ def _run(common: Common, command: Callable[[Form], None]) -> None:
 
 
 def _check_mcp() -> None:
-    """Raise an error if the tools of MCP could not start on this machine."""
+    """Raise ClientError (MCP_NOT_INSTALLED) if a package of the MCP server is missing."""
     for package in ("mcp", "tomlkit"):
         if not importlib.util.find_spec(package):
             raise ClientError(
@@ -206,8 +207,8 @@ def _address(common: Common) -> str:
     return f"{kind}:{os.path.abspath(path)}" if kind == "unix" else address
 
 
-def _make(form: Form, agent: str, changes: Sequence[Change], done: str) -> None:
-    """Make the changes, and print a line for each file."""
+def _write_changes(form: Form, agent: str, changes: Sequence[Change], done: str) -> None:
+    """Write the changed files, and print a line for each file: what was done, and the copy."""
     told = []
     for change in changes:
         backup = change.make() if change.is_needed else None
@@ -221,8 +222,11 @@ def _make(form: Form, agent: str, changes: Sequence[Change], done: str) -> None:
         print(written([{"agent": agent, "files": told}], form), end="")
 
 
-def _show(form: Form, agent: str, files: Sequence[tuple[Path, str]]) -> None:
-    """Print the text to write into each file; for "", that vikingd's part would be removed."""
+def _print_parts(form: Form, agent: str, files: Sequence[tuple[Path, str]]) -> None:
+    """Print what --write would change: the text to add to each file.
+
+    The text "" stands for a file from which vikingd's part would be removed.
+    """
     if is_structured(form):
         told = [{"path": str(path), "text": text} for path, text in files]
         print(written([{"agent": agent, "files": told}], form), end="")

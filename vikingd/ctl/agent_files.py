@@ -1,6 +1,7 @@
-"""The files of coding agents that have something of vikingd, for the user or for a project.
+"""The settings files of coding agents that name the hooks or the MCP server of vikingd.
 
-The guides in `vikingd/hooks/agents` say of which versions the places and forms are.
+Each agent has files of the user and files of a project. The guides in `vikingd/hooks/agents` name
+the versions of the agents whose paths and formats are used here.
 """
 
 from __future__ import annotations
@@ -56,18 +57,19 @@ class HookCommand:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A coding agent, and the places of its settings.
+    """A coding agent, and the paths of its settings files.
 
     Attributes:
         name: its name in the commands of vikingctl.
         program: the program that starts it.
-        home: its directory below the home directory.
-        variable: the variable that names another directory; "" if there is none.
-        hooks_file, mcp_file: the user's files, relative to its directory.
+        home: the directory of its settings, below the home directory.
+        variable: the environment variable that names another such directory; "" if there is none.
+        hooks_file, mcp_file: the user's files, relative to that directory.
         project_hooks_file, project_mcp_file: the files relative to the directory of a project.
-        hooks: makes the part of a settings file that has the hooks, given their command.
-        server: makes the part of a settings file that has the MCP server.
-        note: what the user has to do or to know after an installation.
+        hooks: a function that returns the hooks, as a part of a settings file, for their command;
+            None: the agent has a plugin in place of hooks.
+        server: a function that returns the MCP server, as a part of a settings file.
+        note: a sentence for the user after an installation; "": none.
     """
 
     name: str
@@ -105,7 +107,7 @@ class Agent:
     def shown(
         self, hook: HookCommand, server: ServerCommand | None, *, project: bool
     ) -> list[tuple[Path, str]]:
-        """Return the files of an installation, each with the text of vikingd's part alone."""
+        """Return the files that an installation changes, each with the text of vikingd's part."""
         hooks_path, mcp_path = self.paths(project=project)
         made = [(hooks_path, plugin(hook).decode())] if self.hooks is None else []
         parts = self._parts(hook, server, hooks_path, mcp_path)
@@ -131,7 +133,7 @@ class Agent:
         """Return the changes that remove all parts of vikingd.
 
         Raises:
-            NotChanged: as `installed`.
+            NotChanged: a file cannot be read as it is.
         """
         made = []
         hooks_path, mcp_path = self.paths(project=project)
@@ -171,7 +173,7 @@ _NO_SERVER = ServerCommand("vikingctl", (), {})
 
 
 def plugin(hook: HookCommand) -> bytes:
-    """Return the plugin for OpenCode that runs a hook."""
+    """Return the source of the OpenCode plugin, with the command of the hook filled in."""
     settings = {"command": hook.words, "options": hook.options, "environment": dict(hook.env)}
     source = (files("vikingd.hooks") / "agents" / "opencode_plugin.js").read_text("utf-8")
     written = f"const SETTINGS = {json.dumps(settings, ensure_ascii=False)}"
@@ -179,9 +181,10 @@ def plugin(hook: HookCommand) -> bytes:
 
 
 class _OpenCodeServer:
-    """A server of MCP in the settings of OpenCode 1, `mcp.NAME`, or of 2, `mcp.servers.NAME`.
+    """The entry of the MCP server in the settings of OpenCode.
 
-    OpenCode 2 reads both forms, but not both in one file. The newer one is for files that have it.
+    OpenCode 1 reads it at `mcp.NAME`. OpenCode 2 also reads `mcp.servers.NAME`, but not both in one
+    file. So the entry is written below `mcp.servers` only if the file has other servers there.
     """
 
     def __init__(self, server: ServerCommand) -> None:

@@ -89,7 +89,7 @@ class Hooks:
         return others
 
     def _ours(self, one: Any) -> bool:
-        """Return True for an entry of vikingd, or a group that has one."""
+        """Return True for a hook of vikingd, or for a group that contains one."""
         if not self._grouped:
             return self._is_own(one)
         inner = one.get("hooks") if isinstance(one, dict) else None

@@ -32,7 +32,15 @@ _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
 @contextmanager
 def failures_told(form: Form, address: str = "", other: int = OTHER) -> Iterator[None]:
-    """Report client errors on stderr; turn them, and Ctrl-C, into exit codes; see `connected`."""
+    """Run the block of a command; report its errors on stderr, and exit with their code.
+
+    Ctrl-C exits with INTERRUPTED.
+
+    Args:
+        form: the output format; errors are JSON if it is structured.
+        address: the address of the daemon, for the message of a failed connection.
+        other: the exit code of errors that have no exit code of their own.
+    """
     try:
         yield
     except ClientError as error:

@@ -28,7 +28,7 @@ class Command(TyperCommand):
         return convert_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; the parser treats `--trace=full` as another flag."""
+        """Parse the arguments; `--trace=full` is parsed as the flag `--full-trace`."""
         end = args.index("--") if "--" in args else len(args)
         has_full = any(_FULL_FLAG in one.opts for one in self.params)
         known = [_FULL_FLAG if has_full and one == _FULL else one for one in args[:end]]
@@ -51,7 +51,7 @@ class Command(TyperCommand):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record and param.name != "help" and not is_common(param):
-                records[param.param_type_name].append((_plain(record[0]), record[1]))
+                records[param.param_type_name].append((_with_placeholders(record[0]), record[1]))
         for kind, listed in records.items():
             if listed:
                 with formatter.section(f"{kind.title()}s"):
@@ -85,7 +85,7 @@ class Group(PlainGroup):
         formatter.write(f"\nThe options of a command: {path} COMMAND --help\n{COMMON_LINE}\n")
 
     def sections(self, ctx: Any) -> Iterable[tuple[str, Iterable[tuple[str, str]]]]:
-        """Yield the titles of the parts of the list, each with names and texts of commands."""
+        """Yield the sections of the list of commands: a title, and (name, summary) of each."""
         names = self.list_commands(ctx)
         found = ((name, self.get_command(ctx, name)) for name in names)
         yield "Commands", [(name, summary(one)) for name, one in found if one is not None]
@@ -102,8 +102,8 @@ def summary(command: Any) -> str:
     return sentence.removesuffix(".")
 
 
-def _plain(names: str) -> str:
-    """Return the names of an option, with its value in the words of the guides."""
+def _with_placeholders(names: str) -> str:
+    """Replace typer's type names in the help of an option: `--limit <int>` becomes `--limit N`."""
     names = re.sub(r"<list\[(.*)\]>", r"<\1>", names)
     for type_name, word in _FORMS.items():
         names = names.replace(f"<{type_name}>", word)
@@ -116,7 +116,10 @@ def is_common(param: Any) -> bool:
 
 
 def write_text(formatter: Any, text: str) -> None:
-    """Write the text of a help; a paragraph of an example or of RPCs keeps its lines."""
+    """Write the text of a command's help.
+
+    Paragraphs are wrapped, except those that are indented or begin with "Example:" or "RPC:".
+    """
     for paragraph in text.strip().split("\n\n"):
         formatter.write("\n")
         if paragraph.startswith(("Example:", "RPC:", " ")):

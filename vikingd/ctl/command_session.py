@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A run of one command."""
+    """The client and the output of one run of a command."""
 
     client: MessageClient
     form: Form
@@ -55,10 +55,10 @@ class Session:
         """Print the reply in the form of the output.
 
         Args:
-            reply: of the daemon.
+            reply: the reply of the daemon.
             renderables: the reply as text for people; None prints nothing.
-            footer: what is told about them, except with --quiet; it is on stderr if stdout is no
-                terminal, so that stdout has the records alone.
+            footer: a line below the results, such as their number; not with --quiet. It goes to
+                stderr if stdout is no terminal, so that stdout has the results alone.
         """
         if self.form is Form.URI:
             self.write("".join(f"{one.uri}\n" for one in results_of(reply)))
@@ -81,11 +81,11 @@ class Session:
                 self.out.print(renderable)
 
     def show_value(self, *values: Any) -> None:
-        """Print a value in the structured form; of JSON lines a line for each value."""
+        """Print one value as JSON or YAML, or several values as JSON lines."""
         self._put(written(values, self.form))
 
     def show_line(self, value: Any) -> None:
-        """Print one of several values that come one by one; with -o json as a line of JSON."""
+        """Print one of several values as soon as it is known; `-o json` prints it as one line."""
         self._put(written([value], Form.JSONL if self.form is Form.JSON else self.form))
 
     def _put(self, text: str) -> None:
@@ -119,7 +119,9 @@ def connected(
     other: int = OTHER,
     has_uris: bool = False,
 ) -> Callable[..., None]:
-    """Make a command of a function: add the common options, connect, and report failures.
+    """Return a command that connects to the daemon, calls a function and reports failures.
+
+    The command has the common options and those of the function.
 
     Args:
         function: takes the session, then its own options with typer's annotations.
@@ -151,7 +153,11 @@ def opened(
     *,
     quiet: bool = False,
 ) -> Iterator[Session]:
-    """Open a session for the context, and report failures at its end; no credentials: no key."""
+    """Yield a session that is connected to the daemon; report failures of the block.
+
+    Without credentials the calls have no key. The errors and exit codes are those of
+    `failures_told`.
+    """
     from vikingd.client.messages import MessageClient
     from vikingd.ctl.call_failures import failures_told
     from vikingd.ctl.consoles import console
@@ -168,7 +174,7 @@ def opened(
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Turn errors of an argument, such as an address or a URI, into those of usage."""
+    """Turn a ValueError of the block, such as one for a wrong URI, into an error of usage."""
     try:
         yield
     except ValueError as error:

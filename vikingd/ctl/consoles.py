@@ -24,19 +24,22 @@ class SafeConsole(Console):
 
     @property  # type: ignore[misc]  # nobody sets it
     def size(self) -> ConsoleDimensions:
-        """The size of the terminal, by COLUMNS if it is set; elsewhere nothing wraps."""
+        """The size of the terminal, or of a pipe, which is so wide that no line wraps.
+
+        The variable COLUMNS overrides the width of a terminal.
+        """
         width = _columns(self.file) if self.is_terminal else _PIPE_WIDTH
         return ConsoleDimensions(width, _HEIGHT)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as usual, but leave words that are too long, as a URI may be, to the terminal."""
+        """Print texts wrapped between words; words that are too long, such as URIs, stay whole."""
         if not options.get("soft_wrap"):
             objects = tuple(Words(one) if isinstance(one, Text | str) else one for one in objects)
         given: dict[str, Any] = {"crop": False} | options
         super().print(*objects, **given)
 
     def on_broken_pipe(self) -> None:
-        """Let `main` end the command; rich's own method exits with 1."""
+        """Raise BrokenPipeError, for which `main` exits with 0; rich's own method exits with 1."""
         raise BrokenPipeError
 
     def render(
@@ -52,7 +55,7 @@ def console(*, stderr: bool = False) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
     return SafeConsole(
         stderr=stderr,
-        force_terminal=is_terminal,  # no variable of rich makes a terminal of a pipe
+        force_terminal=is_terminal,  # ignores variables such as FORCE_COLOR
         markup=False,
         highlight=False,
         emoji=False,
@@ -71,7 +74,7 @@ def _columns(stream: IO[str]) -> int:
 
 
 def tell_error(message: str, hint: str) -> None:
-    """Print an error on stderr, and what helps."""
+    """Print an error and its remedy on stderr."""
     err = console(stderr=True)
     err.print(Text.assemble(("error: ", "bold red"), message))
     err.print(Text(hint, "dim"))

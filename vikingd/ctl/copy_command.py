@@ -42,8 +42,8 @@ def copy_(
     """Copy a store between SQLite and PostgreSQL, with all ids, counters, times and vectors.
 
     No daemon may have a directory open; of a database the newest revision is copied. After an error
-    or Ctrl-C nothing of the copy is there. The copy is a store of its own: indexes of the source do
-    not take it for the source. A password belongs into PGPASSWORD, since all see a URL.
+    or Ctrl-C nothing of the copy is left. The copy has an id of its own, so that no index of the
+    source is used for it. Put a password into PGPASSWORD: all users can see the URL of a process.
 
     Example: vikingctl copy --from ~/.local/share/vikingd --to postgresql://me@db/vikingd
     """
@@ -80,7 +80,7 @@ def copy_(
 
 
 def _report(session: Session, found: list[str]) -> None:
-    """Show the differences; the exit code is 1 if there are any."""
+    """Print the differences between two stores; exit with 1 if there are any."""
     if session.is_structured:
         session.show_value({"ok": not found, "differences": found})
     else:

@@ -33,11 +33,12 @@ _NO_KEY = grpc.StatusCode.UNAUTHENTICATED
 _NO_RIGHT = grpc.StatusCode.PERMISSION_DENIED
 
 
-class Asked:
-    """The daemon at an address, and its answers.
+class DaemonChecks:
+    """The checks of the daemon at an address, and its answers to them.
 
     Attributes:
-        stats: the state of the daemon; None if it does not answer, or the key may not see it.
+        stats: the reply of the RPC Stats; None if the daemon does not answer, or the key may not
+            see its state.
         serves: True if it answers.
     """
 
@@ -49,16 +50,16 @@ class Asked:
         self._timeout = timeout
 
     def check(self) -> Iterator[Check]:
-        """Yield the checks whether the daemon answers, and of its version and state."""
+        """Check whether the daemon answers, its version and its state; set `serves` and `stats`."""
         with MessageClient(self._address, self._timeout, **asdict(self._credentials)) as client:
             yield from self._reached(client)
             if self.serves:
                 yield from self._state(client)
 
     def embedder(self, *, may_pay: bool) -> Iterator[Check]:
-        """Yield the check whether an embedding works.
+        """Check whether the daemon can embed a text, and whether texts wait for a vector.
 
-        An endpoint is called only if it `may_pay`.
+        A paid endpoint is called only with `may_pay`.
         """
         if self.stats is None:
             if self.serves:

@@ -26,9 +26,9 @@ def describe(
 ) -> None:
     """Let the model of [describer] write abstracts and overviews, in the background.
 
-    The daemon describes what is new or changed by itself. This command shows what waits, and what
-    it costs; it asks again where no answer could be used, and with --again about everything. What
-    a person wrote stays. The price is the number of tokens times the price of your endpoint.
+    The daemon describes new and changed contexts by itself. This command shows how many contexts
+    wait, and about how many tokens they take. It asks again about contexts for which no answer of
+    the model could be used, and with --again about all. Descriptions by people stay.
 
     RPC: viking.retrieval.v1.Admin/Describe; with --wait Admin/Stats
 

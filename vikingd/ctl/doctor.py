@@ -16,7 +16,7 @@ from rich.text import Text
 from vikingd.ctl import machine_checks
 from vikingd.ctl.command_session import usable
 from vikingd.ctl.consoles import console
-from vikingd.ctl.daemon_checks import Asked, key_file, users_socket
+from vikingd.ctl.daemon_checks import DaemonChecks, key_file, users_socket
 from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check, checked
 from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.options import Common, with_common
@@ -72,7 +72,7 @@ doctor = with_common(_doctor)
 
 
 def _print(check: Check, *, is_quiet: bool) -> None:
-    """Print a check; in a pipe it is a record."""
+    """Print the outcome of a check; if stdout is no terminal, as tab-separated fields."""
     out = console()
     if is_quiet and check.state == OK:
         return
@@ -96,7 +96,7 @@ def _checks(common: Common, address: str, *, may_pay: bool) -> Iterator[Check]:
     yield from checked("key file", partial(key_file, common.key_file))
     asked = None
     try:
-        asked = Asked(address, common.credentials(), common.timeout or _TIMEOUT)
+        asked = DaemonChecks(address, common.credentials(), common.timeout or _TIMEOUT)
     except ValueError as error:
         yield Check(WRONG, "key", str(error), "--key-file FILE, or VIKINGD_KEY_FILE")
     if asked:
@@ -111,14 +111,16 @@ def _checks(common: Common, address: str, *, may_pay: bool) -> Iterator[Check]:
         yield Check(WARN, "config", found, "mend the line of the configuration above first")
 
 
-def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool) -> Iterator[Check]:
+def _of_configuration(
+    settings: Settings, asked: DaemonChecks | None, *, may_pay: bool
+) -> Iterator[Check]:
     """Yield the checks of the files, stores and models that this machine's configuration names."""
     from vikingd.ctl import model_checks, store_checks
 
     stats = asked.stats if asked else None
     is_served = asked is not None and asked.serves
     path = Path(stats.store_path) if stats and stats.store_path else settings.path
-    # The key may not know the path, or it is one of a container.
+    # The key may not see the path of the store, or the path is one within a container.
     is_elsewhere = is_served and not (stats and stats.store_path and path.exists())
     if settings.store:
         host = urlsplit(settings.store).hostname
@@ -136,7 +138,7 @@ def _of_configuration(settings: Settings, asked: Asked | None, *, may_pay: bool)
 
 
 def _configuration(address: str, settings: list[Settings]) -> Iterator[Check]:
-    """Yield the check of the configuration file, and append its settings to the list."""
+    """Check the configuration file; append its settings to the list if it can be read."""
     from vikingd.config import DEFAULT_FILE, FILE_VARIABLE, ConfigError, load
 
     named = os.environ.get(FILE_VARIABLE, "")

@@ -1,4 +1,4 @@
-"""The way out when nothing is found because nothing is stored."""
+"""A hint for searches without a result: how to import files into an empty store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vikingd.domain import uri as uris
 
 
 def tell_if_empty(session: Session, target: str) -> None:
-    """Print how to import, if no file is stored below the target, or none that the key may read."""
+    """Print how to import files, if no file is below the target that the key may read."""
     place = target or uris.ROOT
     try:
         is_empty = next(session.client.glob("**", place, kind=NodeKind.FILE), None) is None

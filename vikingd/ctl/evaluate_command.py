@@ -26,7 +26,7 @@ from vikingd.ctl.question_file import Places, Question, read_questions
 from vikingd.pb import retrieval_pb2
 from vikingd.pb.retrieval_pb2 import FindResponse, RetrieveResponse
 
-_MOST_MISSING = 5  # answers that are told; JSON has all
+_MOST_MISSING = 5  # missing answers that are printed; JSON has all
 _BATCH = 32  # questions of one call
 _PAGE = 10_000  # URIs of one call
 _MODES = {HYBRID: Mode.HYBRID, VECTOR: Mode.VECTOR, KEYWORD: Mode.KEYWORD}
@@ -60,7 +60,7 @@ def evaluate(
         asked = read_questions(text_of(questions))
     except ValueError as error:
         raise typer.BadParameter(f"{questions.name}: {error}") from None
-    answers = _named(session, asked)
+    answers = _matching_uris(session, asked)
     evaluation = Evaluation(len(asked), _missing(asked, answers))
     for line, answer in evaluation.missing[:_MOST_MISSING]:
         session.warn(f"line {line}: answers: {answer} is not in the store; it counts as not found")
@@ -86,8 +86,8 @@ def _missing(
     ]
 
 
-def _named(session: Session, asked: Sequence[Question]) -> list[list[frozenset[str]]]:
-    """Return, for each question, the URIs below its target that each of its answers matches."""
+def _matching_uris(session: Session, asked: Sequence[Question]) -> list[list[frozenset[str]]]:
+    """Return, for each question and each of its answers, the matching URIs below its target."""
     places: dict[str, Places] = {}
     for one in asked:
         if one.target not in places:
@@ -118,7 +118,10 @@ def _ask(
     asked: Sequence[tuple[Question, Sequence[frozenset[str]]]],
     evaluation: Evaluation,
 ) -> bool:
-    """Ask all questions by each search method; return False if Ctrl-C ended it before."""
+    """Ask all questions by each search method, and add their outcomes to the evaluation.
+
+    Return False if Ctrl-C ended this before the last question.
+    """
     try:
         with meter(session, "questions", len(asked)) as shown:
             for at in range(0, len(asked), _BATCH):
@@ -145,7 +148,15 @@ def _outcome(
     find: FindResponse,
     evaluation: Evaluation,
 ) -> Outcome:
-    """Run the find of a question, and return the outcome with the retrievals made before."""
+    """Retrieve by each further search method, and return the outcome of a question.
+
+    Args:
+        session: the session.
+        question: the question.
+        answers: the URIs of each answer.
+        find: the reply of the question's find.
+        evaluation: gets the methods that cannot be used, and the degradations.
+    """
     hits = [[match.uri] for match in render.by_score(find)]
     strength = render.value_name(retrieval_pb2.Strength, find.confidence.strength)
     found = results_of_find(hits, strength)

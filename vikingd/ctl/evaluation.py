@@ -33,7 +33,11 @@ Results: TypeAlias = Sequence[Sequence[str]]
 
 
 def results_of_find(results: Results, strength: str) -> dict[str, Results]:
-    """Return the results of a find for its three methods, given the strength of its confidence."""
+    """Return the results of a find for each minimum strength of its confidence.
+
+    FIND has all results. FIND_WEAK has them if the confidence is weak or strong, FIND_STRONG only
+    if it is strong; otherwise these are empty.
+    """
     return {
         FIND: results,
         FIND_WEAK: results if strength in ("weak", "strong") else [],
@@ -49,7 +53,7 @@ class Outcome:
         question: the question.
         answers: the URIs of each answer.
         found: the results by search method; a method that cannot be used is left out.
-        strength: the strength of the find: strong, weak or nothing.
+        strength: the strength of the find's confidence: strong, weak or nothing.
     """
 
     question: Question
@@ -59,12 +63,12 @@ class Outcome:
 
     def place(self, method: str) -> int:
         """Return the rank of the first right result, from 1; 0: none of the first ten is right."""
-        rank = reciprocal_rank(*self._judged(method), K)
+        rank = reciprocal_rank(*self._ranking(method), K)
         return round(1 / rank) if rank else 0
 
     def ndcg(self, method: str) -> float:
-        """Return the nDCG@10, in [0, 1]; only the first result with an answer has a gain for it."""
-        return ndcg(*self._judged(method), K)
+        """Return the nDCG@10, in [0, 1]; each answer counts once, at its first result."""
+        return ndcg(*self._ranking(method), K)
 
     @property
     def first(self) -> str:
@@ -81,10 +85,11 @@ class Outcome:
         """
         return self.place(FIND) != _FIRST if self.answers else self.strength != "nothing"
 
-    def _judged(self, method: str) -> tuple[list[str], list[str]]:
-        """Return the ranking as names of answers, and the names of all answers, for the nDCG.
+    def _ranking(self, method: str) -> tuple[list[str], list[str]]:
+        """Return the results and the answers as names, for the measures of a ranking.
 
-        A result without a new answer has a name of its own.
+        A result has the number of the first answer that it contains and no result before it, such
+        as "0". A result without such an answer has a name that is no answer, such as "#3".
         """
         ranking: list[str] = []
         for place, result in enumerate(self.found[method]):
@@ -110,9 +115,10 @@ class Row:
         among_three: the share with a right result among the first three.
         among_ten: the share with a right result among the first ten.
         ndcg: the mean nDCG@10 of these questions.
-        told: the share of the questions without an answer for which nothing is returned.
-        first_to_find: the mean difference to find in `first`, by question; None for finds.
-        ndcg_to_find: the mean difference to find in nDCG@10, by question; None for finds.
+        told: the share without any result, of the questions that nothing answers.
+        first_to_find: `first` of this method less that of find, as a mean over the questions;
+            None for the methods of find.
+        ndcg_to_find: the same difference in nDCG@10.
         absent: the reason why there are no measures; "" if there are.
     """
 
@@ -136,7 +142,7 @@ class Evaluation:
         missing: (line, answer) of each answer that matches no context.
         outcomes: the outcomes of the questions that were asked, in the order of the file.
         absent: the reason for each search method that cannot be used.
-        degraded: the number of questions by the detail of a degradation of their answers.
+        degraded: by the detail of a degradation, the number of questions whose answers have it.
     """
 
     asked: int
@@ -163,7 +169,11 @@ class Evaluation:
         ]
 
     def failures(self) -> list[Outcome]:
-        """Return the outcomes in which find fails: without any right result first, then by rank."""
+        """Return the outcomes in which find fails, the worst first.
+
+        First those without a right result, then those whose first right result comes latest; last
+        the questions that nothing answers.
+        """
         failed = [one for one in self.outcomes if one.fails]
         return sorted(failed, key=lambda one: -(one.place(FIND) or K + 1) if one.answers else 0)
 
@@ -196,7 +206,10 @@ def _share(hits: Iterable[bool]) -> Measure | None:
 
 
 def _mean(values: Sequence[float], least: float) -> Measure | None:
-    """Return the mean of values in [least, 1] with its interval; few values give the widest one."""
+    """Return the mean of values in [least, 1] with its interval; None without values.
+
+    With fewer than _FEWEST values the interval is the whole of [least, 1].
+    """
     if not values:
         return None
     interval = Interval(least, 1.0) if len(values) < _FEWEST else bootstrap_interval(values)

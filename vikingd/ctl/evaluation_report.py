@@ -40,7 +40,7 @@ def show(session: Session, evaluation: Evaluation, most: int) -> None:
 def _lines(evaluation: Evaluation, rows: list[Row], most: int) -> Iterator[tuple[str, ...]]:
     """Yield the records for a pipe: the measures of each search method, then each failure."""
     for row in rows:
-        yield ("search", row.method, *_cells(row), _to_find(row) or row.absent or _NO_MEASURE)
+        yield ("search", row.method, *_cells(row), _difference(row) or row.absent or _NO_MEASURE)
     for one in evaluation.failures()[:most]:
         yield ("failed", str(one.question.line), _place(one), one.question.text, one.first)
 
@@ -55,7 +55,7 @@ def _print(session: Session, evaluation: Evaluation, rows: list[Row], most: int)
     for row in rows:
         if row.absent:
             session.out.print(Text(f"{row.method}: {row.absent}", "yellow"), soft_wrap=True)
-        if difference := _to_find(row):
+        if difference := _difference(row):
             session.out.print(Text(f"{row.method} - find: {difference}", "dim"))
     session.note(_LEGEND, "dim")
     failed = evaluation.failures()
@@ -97,8 +97,8 @@ def _number(measure: Measure | None) -> str:
     return f"{measure.value:.2f} ({low:.2f}-{high:.2f})"
 
 
-def _to_find(row: Row) -> str:
-    """Return the differences to find as text; "" if there are none."""
+def _difference(row: Row) -> str:
+    """Return the differences between a search method and find as text; "" if there are none."""
     if row.first_to_find is None or row.ndcg_to_find is None:
         return ""
     first, gain = row.first_to_find, row.ndcg_to_find
@@ -110,7 +110,10 @@ def _to_find(row: Row) -> str:
 
 
 def _place(outcome: Outcome) -> str:
-    """Return the rank of the first right result of a find, or the reason why there is none."""
+    """Return the rank of the first right result of a find; "-" if none of the first ten is right.
+
+    For a question that nothing answers return the strength of the find's confidence.
+    """
     if not outcome.answers:
         return outcome.strength
     return str(outcome.place(FIND) or _NOT_FOUND)

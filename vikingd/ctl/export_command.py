@@ -234,7 +234,11 @@ class Exporter:
 
 
 def _checked(uri: str, top: str) -> str:
-    """Return a URI from the daemon in checked form, because it becomes a path of a file."""
+    """Return a URI from the daemon, which becomes a file path.
+
+    Raises:
+        ClientError: the URI is not valid, or is not below the top.
+    """
     try:
         is_below = uris.parse(uri) == uris.canonical(uri) and uris.is_within(uri, top)
     except InvalidField as error:

@@ -139,7 +139,10 @@ def _forgotten(memories: Iterable[memories_pb2.Memory], done: str) -> Rows:
 
 
 def _to_forget(proposal: memories_pb2.ForgetProposal) -> Text:
-    """Return a request in doubt, the memories that it may mean, and the command that forgets."""
+    """Return the text of a doubtful request to forget.
+
+    It has the request, the memories that may be meant, and the command that forgets them.
+    """
     text = Text(f"in doubt, nothing was forgotten: {render.snippet(proposal.request)}", "yellow")
     text.append(f"\n{proposal.reason} (message {proposal.message})", "dim")
     for one in proposal.memories:

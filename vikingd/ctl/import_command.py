@@ -193,7 +193,7 @@ def import_(
 
 
 def _check_address(source: Program | None, *, is_watch: bool, dry_run: bool) -> None:
-    """Raise an error for an option that an address does not take."""
+    """Raise InvalidField for an option that an import by address does not take."""
     if is_watch:
         raise InvalidField("watch", "follows a directory; --every keeps an address fresh")
     if source is not None:
@@ -203,7 +203,7 @@ def _check_address(source: Program | None, *, is_watch: bool, dry_run: bool) -> 
 
 
 def _check_of_programs(asked: Asked, vectors: Choice) -> None:
-    """Raise an error for an option that only imports from other programs take."""
+    """Raise InvalidField for an option that needs --from, such as --vectors."""
     for field, is_given in (
         ("collection", asked.collections),
         ("map", asked.columns),
@@ -214,7 +214,7 @@ def _check_of_programs(asked: Asked, vectors: Choice) -> None:
 
 
 def _check_path(asked: Asked, vectors: Choice) -> None:
-    """Raise an error if a path does not exist, or for an option of other programs."""
+    """Raise InvalidField if the path does not exist, or for an option that needs --from."""
     _check_of_programs(asked, vectors)
     if not Path(asked.place).exists():
         raise InvalidField(
@@ -229,7 +229,7 @@ def _files(asked: Asked, selection: Selection, vectors: Choice) -> Source:
 
 
 def _check_watch(session: Session, place: str, source: Program | None, *, dry_run: bool) -> None:
-    """Raise an error if the source is no directory that can be watched."""
+    """Raise InvalidField if the source is no directory, or for an option that --watch excludes."""
     path = Path(place)
     for option, is_given in (
         ("--from", source is not None),
@@ -289,7 +289,7 @@ def _not_watched(error: Exception) -> ClientError:
 
 
 def _tell_waiting(session: Session, error: ClientError | None) -> None:
-    """Print once that changes wait for the daemon, and once that they no longer do."""
+    """Print that changes wait for the daemon, with the error; None: that it works again."""
     if error is None:
         session.note("the daemon works again")
     elif session.is_structured:

@@ -43,7 +43,7 @@ def summary_value(summary: ImportSummary, notes: Sequence[str] = ()) -> dict[str
 
 
 def report(session: Session, place: str, summary: ImportSummary, notes: Sequence[str] = ()) -> None:
-    """Show the result of an import from a place, or its plan."""
+    """Print the result of an import, or its plan; `place` is the path or the address."""
     if session.is_structured:
         session.show_value(summary_value(summary, notes))
         return
@@ -78,7 +78,7 @@ def report_batch(session: Session, place: str, summary: ImportSummary) -> None:
 
 
 def counts_of(summary: ImportSummary) -> str:
-    """Return the numbers of changed contexts that are not 0."""
+    """Return the counts of changes as text, such as "2 created, 1 deleted"; "" for none."""
     return ", ".join(
         f"{count:,} {name}"
         for count, name in (
@@ -92,7 +92,7 @@ def counts_of(summary: ImportSummary) -> str:
 
 
 def list_faults(session: Session, place: str, summary: ImportSummary) -> None:
-    """Print the files that were not imported, or not as they are, with the reasons."""
+    """Print the files that were not imported or were changed on import, with the reasons."""
     not_taken = [(one.address, one.reason) for one in summary.not_taken[:_NOT_TAKEN]]
     if more := len(summary.not_taken) - len(not_taken):
         not_taken.append(("and more", f"{more:,}; --json lists all"))

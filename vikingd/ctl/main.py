@@ -28,12 +28,12 @@ _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
 _TREE, _OPERATE = "Read and write the tree", "Operate"
 
 
-class _Place(NamedTuple):
-    """The panel of a command in the help, its function or its group of commands, and its line."""
+class _Entry(NamedTuple):
+    """A command or a group of commands: its section in the help, its function and its summary."""
 
     panel: str
     name: str  # module.function
-    summary: str  # a line of the help, which loads no command
+    summary: str  # repeated here, so that the help loads no command
     connected: dict[str, Any] | None = None  # the arguments of `connected`; None: not connected
 
 
@@ -41,94 +41,94 @@ _URIS: dict[str, Any] = {"has_uris": True}
 _MATCHES = {"other": OTHER_OF_SEARCH, "has_uris": True}
 _LONG = {"deadline": None}
 
-_PLACES = {
-    "demo": _Place(_START, "demo.demo", "Show vikingd at work: a small tree, five questions"),
-    "import": _Place(
+_ENTRIES = {
+    "demo": _Entry(_START, "demo.demo", "Show vikingd at work: a small tree, five questions"),
+    "import": _Entry(
         _START,
         "import_command.import_",
         "Import files, a page, a site, a repository or an archive",
         _LONG,
     ),
-    "sources": _Place(
+    "sources": _Entry(
         _START, "source_commands.app", "List, refresh and remove what was imported by address"
     ),
-    "export": _Place(_START, "export_command.export", "Write a subtree as files or JSON lines", {}),
-    "mcp": _Place(_START, "mcp.mcp", "Serve the tools of MCP to a model"),
-    "hook": _Place(_START, "hook_help.hook", "Answer an event of a coding agent"),
-    "agents": _Place(_START, "agent_commands.app", "Give a coding agent a memory"),
-    "completion": _Place(
+    "export": _Entry(_START, "export_command.export", "Write a subtree as files or JSON lines", {}),
+    "mcp": _Entry(_START, "mcp.mcp", "Serve the tools of MCP to a model"),
+    "hook": _Entry(_START, "hook_help.hook", "Answer an event of a coding agent"),
+    "agents": _Entry(_START, "agent_commands.app", "Give a coding agent a memory"),
+    "completion": _Entry(
         _START, "shell_completion.completion", "Print the script that completes commands"
     ),
-    "help": _Place(_START, "help_topics.help_", "Show a topic: options, files, addresses"),
-    "find": _Place(
+    "help": _Entry(_START, "help_topics.help_", "Show a topic: options, files, addresses"),
+    "find": _Entry(
         _ASK, "search_read_commands.find", "Find the contexts that match a question", _URIS
     ),
-    "search": _Place(
+    "search": _Entry(
         _ASK, "task_search.search", "Find what a task needs, given its conversation", _URIS
     ),
-    "retrieve": _Place(_ASK, "passage_commands.retrieve", "Retrieve passages by a strategy", _URIS),
-    "context": _Place(
+    "retrieve": _Entry(_ASK, "passage_commands.retrieve", "Retrieve passages by a strategy", _URIS),
+    "context": _Entry(
         _ASK, "passage_commands.context", "Build the text for a prompt within a token budget", _URIS
     ),
-    "evaluate": _Place(
+    "evaluate": _Entry(
         _ASK, "evaluate_command.evaluate", "Measure how well searches answer your questions", _LONG
     ),
-    "recall": _Place(
+    "recall": _Entry(
         _MEMORIES, "memory_commands.recall", "Recall the memories that matter now", _URIS
     ),
-    "extract": _Place(
+    "extract": _Entry(
         _MEMORIES, "extract_command.extract", "Take the memories of a conversation", _URIS
     ),
-    "remember": _Place(
+    "remember": _Entry(
         _MEMORIES, "memory_commands.remember", "Store a memory, or reinforce it", {}
     ),
-    "reinforce": _Place(
+    "reinforce": _Entry(
         _MEMORIES, "memory_commands.reinforce", "Reinforce memories that proved useful", {}
     ),
-    "forget": _Place(_MEMORIES, "memory_commands.forget", "Forget memories", _URIS),
-    "put": _Place(_TREE, "write_commands.put", "Write one context", {}),
-    "get": _Place(
+    "forget": _Entry(_MEMORIES, "memory_commands.forget", "Forget memories", _URIS),
+    "put": _Entry(_TREE, "write_commands.put", "Write one context", {}),
+    "get": _Entry(
         _TREE, "search_read_commands.get", "Show a file, or what is in a directory", _URIS
     ),
-    "ls": _Place(_TREE, "search_read_commands.ls", "List a directory", _URIS),
-    "tree": _Place(_TREE, "search_read_commands.tree", "Show a subtree", _URIS),
-    "symbols": _Place(_TREE, "symbol_command.symbols", "List the names that files define", _URIS),
-    "grep": _Place(
+    "ls": _Entry(_TREE, "search_read_commands.ls", "List a directory", _URIS),
+    "tree": _Entry(_TREE, "search_read_commands.tree", "Show a subtree", _URIS),
+    "symbols": _Entry(_TREE, "symbol_command.symbols", "List the names that files define", _URIS),
+    "grep": _Entry(
         _TREE, "pattern_commands.grep", "Find the lines that match a regular expression", _MATCHES
     ),
-    "glob": _Place(
+    "glob": _Entry(
         _TREE, "pattern_commands.glob", "Find contexts by a pattern over their paths", _MATCHES
     ),
-    "rm": _Place(_TREE, "write_commands.rm", "Remove contexts", {}),
-    "mv": _Place(_TREE, "write_commands.mv", "Move or rename a context", {}),
-    "link": _Place(_TREE, "write_commands.link", "Link two contexts", {}),
-    "unlink": _Place(_TREE, "write_commands.unlink", "Remove a link", {}),
-    "doctor": _Place(_OPERATE, "doctor.doctor", "Look for what is wrong, and say what mends it"),
-    "health": _Place(
+    "rm": _Entry(_TREE, "write_commands.rm", "Remove contexts", {}),
+    "mv": _Entry(_TREE, "write_commands.mv", "Move or rename a context", {}),
+    "link": _Entry(_TREE, "write_commands.link", "Link two contexts", {}),
+    "unlink": _Entry(_TREE, "write_commands.unlink", "Remove a link", {}),
+    "doctor": _Entry(_OPERATE, "doctor.doctor", "Look for what is wrong, and say what mends it"),
+    "health": _Entry(
         _OPERATE, "maintenance_commands.health", "Show if daemon and embedder work", {}
     ),
-    "stop": _Place(_OPERATE, "maintenance_commands.stop", "Stop the daemon of the address user"),
-    "version": _Place(
+    "stop": _Entry(_OPERATE, "maintenance_commands.stop", "Stop the daemon of the address user"),
+    "version": _Entry(
         _OPERATE, "maintenance_commands.version", "Print the versions of both sides", {}
     ),
-    "stats": _Place(_OPERATE, "maintenance_commands.stats", "Show the daemon in numbers", {}),
-    "verify": _Place(
+    "stats": _Entry(_OPERATE, "maintenance_commands.stats", "Show the daemon in numbers", {}),
+    "verify": _Entry(
         _OPERATE, "maintenance_commands.verify", "Compare the index with the store", _LONG
     ),
-    "optimize": _Place(
+    "optimize": _Entry(
         _OPERATE, "maintenance_commands.optimize", "Compact the index, and give room back", _LONG
     ),
-    "reembed": _Place(_OPERATE, "maintenance_commands.reembed", "Make the vectors anew", _LONG),
-    "describe": _Place(
+    "reembed": _Entry(_OPERATE, "maintenance_commands.reembed", "Make the vectors anew", _LONG),
+    "describe": _Entry(
         _OPERATE, "describe_command.describe", "Let a model write abstracts and overviews", _LONG
     ),
-    "backup": _Place(_OPERATE, "backup_command.backup", "Write a checked copy of the store", _LONG),
-    "copy": _Place(
+    "backup": _Entry(_OPERATE, "backup_command.backup", "Write a checked copy of the store", _LONG),
+    "copy": _Entry(
         _OPERATE, "copy_command.copy_", "Copy a store between SQLite and PostgreSQL", _LONG
     ),
-    "keys": _Place(_OPERATE, "key_commands.app", "Create, list, rotate and revoke keys"),
-    "models": _Place(_OPERATE, "model_commands.app", "List and pull models"),
-    "tenants": _Place(_OPERATE, "tenant_commands.app", "Create, limit, list and delete tenants"),
+    "keys": _Entry(_OPERATE, "key_commands.app", "Create, list, rotate and revoke keys"),
+    "models": _Entry(_OPERATE, "model_commands.app", "List and pull models"),
+    "tenants": _Entry(_OPERATE, "tenant_commands.app", "Create, limit, list and delete tenants"),
 }
 """All commands, in the order of the help."""
 
@@ -138,7 +138,7 @@ class _Commands(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         command = self.data[name]
-        if isinstance(command, _Place):
+        if isinstance(command, _Entry):
             command = self.data[name] = _load(name, command)
         return command
 
@@ -151,21 +151,21 @@ def _broken_pipes_told() -> Iterator[None]:
         raise _PipeBroken from error
 
 
-def _load(name: str, place: _Place) -> Any:
+def _load(name: str, entry: _Entry) -> Any:
     """Import the module of a command, and return the command."""
-    module, attribute = place.name.split(".")
+    module, attribute = entry.name.split(".")
     found = getattr(import_module(f"vikingd.ctl.{module}"), attribute)
     made = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(found, typer.Typer):
         made.add_typer(found, name=name)
     else:
-        run = found if place.connected is None else connected(found, **place.connected)
+        run = found if entry.connected is None else connected(found, **entry.connected)
         made.command(name, cls=Command)(run)
     return typer.main.get_group(made).commands[name]
 
 
 class _PipeBroken(Exception):
-    """A pipe without a reader; typer would end with 1 for a BrokenPipeError."""
+    """Replaces BrokenPipeError, for which typer would exit with 1: nobody reads the output."""
 
 
 class _Group(Group):
@@ -173,7 +173,7 @@ class _Group(Group):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands = _Commands(_PLACES)
+        self.commands = _Commands(_ENTRIES)
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         """Parse the options before the command."""
@@ -187,10 +187,10 @@ class _Group(Group):
 
     def sections(self, _ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         """Yield the parts of the list; the modules of the commands are not loaded."""
-        for title in dict.fromkeys(place.panel for place in _PLACES.values()):
+        for title in dict.fromkeys(entry.panel for entry in _ENTRIES.values()):
             yield (
                 title,
-                [(name, one.summary) for name, one in _PLACES.items() if one.panel == title],
+                [(name, one.summary) for name, one in _ENTRIES.items() if one.panel == title],
             )
 
 
@@ -229,7 +229,10 @@ app.callback()(_common)
 
 
 def _wants_structure(arguments: list[str]) -> bool:
-    """Return True if errors of usage must be JSON, as far as the arguments can be read."""
+    """Return True if an error of usage must be printed as JSON or YAML.
+
+    `--json`, `-o` and VIKINGCTL_OUTPUT decide, since the arguments themselves cannot be parsed.
+    """
     forms = [form for form in Form if is_structured(form)]
     given = {f"-o{form}" for form in forms} | {f"--output={form}" for form in forms} | {"--json"}
     return (
@@ -240,7 +243,7 @@ def _wants_structure(arguments: list[str]) -> bool:
 
 
 def main() -> None:
-    """Run the command line and exit; the end of a reader of stdout ends it with 0."""
+    """Run the command line and exit; the exit code is 0 if nobody reads stdout any more."""
     escape_what_cannot_be_encoded()
     # Otherwise gRPC logs failed handshakes, which the error explains.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -279,11 +282,11 @@ def _tell_usage(error: Any) -> None:
 
 
 def _has_lost_reader() -> bool:
-    """Return whether nobody reads stdout or stderr any more; what waits for it is dropped."""
+    """Return True if stdout or stderr is a pipe without a reader; drop the output for it."""
     is_lost = False
     for number in (1, 2):
         ends = select.poll()
-        ends.register(number, 0)  # the ends of a pipe are told without being asked for
+        ends.register(number, 0)  # POLLERR and POLLHUP need no request
         if any(events & (select.POLLERR | select.POLLHUP) for _, events in ends.poll(0)):
             is_lost = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)

@@ -56,7 +56,7 @@ def health(session: Session) -> None:
     """Show if the daemon and its embedder work; exit code 1 if the daemon does not serve.
 
     An embedder that does not serve is a warning: texts are then found by their words alone. No key
-    is needed. With --address user no daemon is started, and one of another version is told.
+    is needed. With --address user no daemon is started; a warning says if its version differs.
 
     RPC: grpc.health.v1.Health/Check
 

@@ -24,7 +24,7 @@ from vikingd.system.install_command import install_command
 
 
 class Host(StrEnum):
-    """A program that starts MCP servers."""
+    """The name of a program that starts MCP servers."""
 
     CLAUDE = "claude"
     CURSOR = "cursor"

@@ -216,9 +216,9 @@ def forget(
 ) -> None:
     """Forget memories by their ids, or all memories of a scope that meet every criterion.
 
-    Criteria spare what is pinned, the profile, instructions, and what speaks of health: these go by
-    their ids alone. With criteria, and if stdin is a terminal, the command shows the memories and
-    asks first.
+    Pinned memories, the profile, instructions and memories about health are forgotten by their ids
+    alone, never by criteria. With criteria, and if stdin is a terminal, the command shows the
+    memories and asks first.
 
     RPC: viking.retrieval.v1.Memories/Forget
 
@@ -261,12 +261,12 @@ def _spared(reply: memories_pb2.ForgetResponse) -> Text:
 
 
 def _paths(*, search: bool) -> tuple[RecallPath, ...]:
-    """Return the paths of the strict form; with `search` only the search."""
+    """Return the paths for a recall in the strict form: all of them, or only the search."""
     return (RecallPath.HYBRID,) if search else tuple(RecallPath)
 
 
 def _memories(memories: Iterable[memories_pb2.Memory]) -> Rows:
-    """Return the memories; elsewhere than on a terminal place, section and text are fields."""
+    """Return the table of memories; in a pipe place, section and text are separate fields."""
     names = ("id", "score", "tokens", "said", "times", "memory")
     return Rows(map(_memory, memories), names, right=5)
 

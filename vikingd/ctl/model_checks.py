@@ -21,7 +21,10 @@ _NOT_ASKED = "not asked: --models asks it"
 
 
 def models(settings: Settings, *, may_pay: bool) -> Iterator[Check]:
-    """Yield the planner, the describer, the rerankers and the endpoint of vectors."""
+    """Check the planner, the describer, the rerankers and the endpoint of the embedder.
+
+    A model is called only with `may_pay`.
+    """
     planner = settings.planner
     chats = {
         "planner": (planner, "none: rules plan"),
@@ -35,20 +38,20 @@ def models(settings: Settings, *, may_pay: bool) -> Iterator[Check]:
             yield Check(OK, part, without)
         else:
             name = f"{chat.model} at {_host(chat.base_url)}"
-            yield _asked(part, name, _chat(chat), f"see [{part}]", may_pay=may_pay)
+            yield _check_of(part, name, _chat(chat), f"see [{part}]", may_pay=may_pay)
     if not settings.rerank.backends:
         yield Check(OK, "reranker", "none: meaning and words decide the order")
     for place, backend in enumerate(settings.rerank.backends):
         name = f"{backend.kind} {backend.model or backend.path or _host(backend.url)}"
         remedy = f"see [[rerank.backends]] number {place + 1}"
-        yield _asked("reranker", name, _rerank(backend), remedy, may_pay=may_pay)
+        yield _check_of("reranker", name, _rerank(backend), remedy, may_pay=may_pay)
     if settings.embedding.provider == "openai":
         given = settings.embedding
         name = f"{given.openai_model} at {_host(given.openai_base_url)}"
-        yield _asked("endpoint", name, _embed(given), "see [embedding]", may_pay=may_pay)
+        yield _check_of("endpoint", name, _embed(given), "see [embedding]", may_pay=may_pay)
 
 
-def _asked(
+def _check_of(
     part: str, name: str, question: Coroutine[Any, Any, None], remedy: str, *, may_pay: bool
 ) -> Check:
     if not may_pay:

@@ -121,7 +121,7 @@ def _pull(
 
 
 def _megabytes(shown: Meter) -> Callable[[int, int], None]:
-    """Return a progress in bytes that a meter shows in megabytes."""
+    """Return a function of (done, total) in bytes that updates a meter in megabytes."""
 
     def update(done: int, total: int) -> None:
         share = done / total if total else 1.0

@@ -122,7 +122,7 @@ class Common:
     trust_network: TrustNetwork = False
 
     def over(self, other: Common) -> Common:
-        """Return these options; those that were not given are the other's."""
+        """Return these options, with those of `other` where an option was not given."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
         if self.key or self.key_file:
             given = {"key": None, "key_file": None} | given
@@ -211,8 +211,8 @@ def with_common(
 ) -> Callable[..., None]:
     """Return a command with the common options, for typer.
 
-    An option of the function hides the common one of its name, which then only precedes the
-    command.
+    If the function has an option of the same name as a common one, the common one can only be
+    given before the command.
 
     Args:
         function: takes the common options, then its own ones by their names.

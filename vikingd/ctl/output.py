@@ -51,7 +51,11 @@ def results_of(reply: Message) -> list[Any]:
 
 
 def result_fields(reply: Any) -> list[Any]:
-    """Return the fields of the descriptor of a reply whose messages have a URI."""
+    """Return the fields of a reply whose values are messages with a URI.
+
+    Args:
+        reply: the descriptor of the reply.
+    """
     return [
         field
         for field in reply.fields
@@ -60,7 +64,7 @@ def result_fields(reply: Any) -> list[Any]:
 
 
 def written(values: Iterable[Any], form: Form) -> str:
-    """Return values in a structured form: one document, or of JSON lines one line for each.
+    """Return values as text: one JSON or YAML document, or one JSON line for each value.
 
     Args:
         values: one value, or the values of JSON lines.

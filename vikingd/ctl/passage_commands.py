@@ -161,9 +161,10 @@ def context(
 
 
 def _items_table(reply: RetrieveResponse, trace: bool) -> Rows:
-    """Return rank, score, parts of a trace, URI and text of each item, for a terminal.
+    """Return the table of the retrieved items.
 
-    Elsewhere the fields are score, parts, URI, lines, passage, text, and the other contexts.
+    On a terminal it has rank, score, parts of the score (`trace`), URI and text. In a pipe the
+    fields are score, parts, URI, lines, passage, text, and the other contexts with this text.
     """
     names = ("#", "score", *(("dense", "lexical") if trace else ()), "passage")
     items = (_item(rank, item, trace) for rank, item in enumerate(reply.items, 1))

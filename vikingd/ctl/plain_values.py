@@ -2,7 +2,7 @@
 
 Newer versions of typer convert with pydantic, also what is not given. Its import and its validators
 take .1 s of processor time, as much as gRPC. Texts, whole numbers, names of a choice and defaults
-are converted here, others and wrong ones by typer, which tells what is wrong.
+are converted here. Typer converts all other values, and reports wrong ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WHOLE = re.compile("[0-9]{1,18}")
 
 
 def convert_plainly(params: list[Any]) -> list[Any]:
-    """Return the parameters of a command; they take plain values without typer's conversion."""
+    """Set the parameters of a command to convert plain values without typer; return them."""
     for param in params:
         if "process_value" not in vars(param):
             param.process_value = partial(_processed, param, param.process_value)

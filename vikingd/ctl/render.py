@@ -39,7 +39,7 @@ def snippet(text: str, length: int = _SNIPPET) -> str:
 
 
 def type_name(value: ContextType.ValueType) -> str:
-    """Return memory, resource or skill; "" above the typed roots."""
+    """Return "memory", "resource" or "skill"; "" for the root and others above these types."""
     return value_name(ContextType, value) if value else ""
 
 
@@ -63,9 +63,10 @@ def milliseconds(timing: retrieval_pb2.StageTiming | retrieval_pb2.RerankRound) 
 
 
 def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Rows:
-    """Return rank, score, type, URI and matching text of each result, for a terminal.
+    """Return the table of the results of a find or a search.
 
-    Elsewhere the fields are score, type, URI, lines, text, and the URI of the twin.
+    On a terminal it has rank, score, type, URI and matching text. In a pipe the fields are score,
+    type, URI, lines, text, and the URI of the same page in another language.
     """
     return Rows(
         [_match(rank, match) for rank, match in enumerate(by_score(reply), 1)],
@@ -134,7 +135,7 @@ def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse
 
 
 def questions_line(questions: Sequence[str]) -> Text:
-    """Return a line with the questions of a request that asks several."""
+    """Return a line with the single questions of a request that asks several; else ""."""
     asked = " · ".join(map(snippet, questions))
     return Text(f"\n{len(questions)} questions: {asked}" if questions else "", "dim")
 
@@ -155,7 +156,7 @@ def add_by_uri(tree: Outline, nodes: Mapping[str, tuple[Text, Text | None]], top
 
     Args:
         tree: the parent of nodes without such an ancestor.
-        nodes: the text after the name, and the note, by URI.
+        nodes: (text after the name, note or None) of each node, by its URI.
         top: the URI of `tree` itself; "": none.
     """
     made = {top: tree}
@@ -167,7 +168,7 @@ def add_by_uri(tree: Outline, nodes: Mapping[str, tuple[Text, Text | None]], top
 
 
 class ContextTree:
-    """A subtree with the abstracts; elsewhere than on a terminal a record for each context."""
+    """A subtree with the abstracts: a tree on a terminal, in a pipe one line for each context."""
 
     def __init__(self, top: str, contexts: Sequence[Context]) -> None:
         self._top = top

@@ -1,4 +1,4 @@
-"""Rows and fields: aligned on a terminal, elsewhere a line of tab-separated fields for each."""
+"""Tables: aligned on a terminal; in a pipe a line of tab-separated fields for each record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _field(text: str) -> str:
 
 
 def tail(text: Text | str, style: str = "") -> Text:
-    """Return a text that may be cut at the end of the line; other cells are never cut."""
+    """Return a text as a cell that may be cut at the end of the line; other cells never are."""
     cut = text if isinstance(text, Text) else Text(text, style)
     cut.no_wrap, cut.overflow = True, "ellipsis"
     return cut
@@ -36,12 +36,12 @@ def tail(text: Text | str, style: str = "") -> Text:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record.
+    """A record of a table.
 
     Attributes:
-        cells: on a terminal; one that does not fit begins a new line, and is never broken.
+        cells: the cells on a terminal; a cell that does not fit into the line begins a new one.
         below: further lines on a terminal; those that are no `tail` are wrapped between words.
-        fields: elsewhere; None: the cells, then the further lines.
+        fields: the fields in a pipe; None: the cells, then the further lines.
     """
 
     cells: Sequence[Text | str]
@@ -57,12 +57,12 @@ class Row:
 
 
 class Rows:
-    """Rows below each other.
+    """A table.
 
     Args:
         records: the records; all have the same number of cells.
-        names: of the columns, on a terminal; (): without a heading.
-        right: so many columns from the left have numbers.
+        names: the headings of the columns on a terminal; (): no headings.
+        right: the number of columns, from the left, that are aligned to the right.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Rows:
                 yield from _wrapped(line, options.max_width, Text(" " * indent))
 
     def _columns(self) -> tuple[list[int], list[int]]:
-        """Return the first and the last position of each column."""
+        """Return the start of each column, and the end of each column, in characters."""
         starts, ends = [], []
         at = 0
         heading = [self._names] if self._names else []
@@ -105,7 +105,7 @@ class Rows:
     def _lines(
         self, record: Row, starts: list[int], ends: list[int], width: int
     ) -> tuple[bool, list[Text]]:
-        """Return whether a record is one line, and its lines."""
+        """Return (True if a record fits into one line, the lines of its cells)."""
         lines, is_whole = [Text()], True
         for number, given in enumerate(record.cells):
             cell = given if isinstance(given, Text) else Text(given)
@@ -160,7 +160,7 @@ class Outline:
     """A tree of labels; long ones are wrapped between words, so that no URI is broken.
 
     Args:
-        label: of the top.
+        label: the label of the top.
         note: what follows the label; it is cut at the end of the line.
     """
 
@@ -202,10 +202,10 @@ def _wrapped(text: Text, width: int, first: Text, rest: Text | None = None) -> I
     """Yield the lines of a text; words that are too long, as a URI may be, are kept whole.
 
     Args:
-        text: what to wrap; a `tail` is one line.
-        width: of the terminal.
-        first: stands before the first line.
-        rest: stands before the others; None: as many spaces.
+        text: the text to wrap; a `tail` stays one line.
+        width: the width of the terminal.
+        first: the text before the first line.
+        rest: the text before the other lines; None: spaces of the width of `first`.
     """
     if text.overflow == "ellipsis":
         yield _cut(first + text, width)

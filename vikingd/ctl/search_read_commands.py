@@ -1,6 +1,6 @@
 """The commands that find and read, and the options that they share with others.
 
-What runs a command is imported by its function: the help needs no protobuf and no rich.
+Each command imports protobuf and rich only when it runs, because the help needs neither.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ def get(
 ) -> None:
     """Show a file, or what is in a directory.
 
-    A terminal shows what it is above that. Elsewhere the content is printed alone, as it is.
+    On a terminal its URI, type, title and time stand above the content. In a pipe the content is
+    printed alone, unchanged.
 
     RPC: viking.retrieval.v1.Contexts/Get, .../List
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vikingd.client.client_errors import ClientError
 from vikingd.client.subtree_removal import delete_in_parts
-from vikingd.ctl.address_import import Asked, interval, keep_fresh, refresh, told
+from vikingd.ctl.address_import import AddressedSource, interval, keep_fresh, print_failure, refresh
 from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import Session, connected, usable
 from vikingd.ctl.exit_codes import OTHER
@@ -78,12 +78,14 @@ def _refresh(
     failed = False
     for record in _chosen(session, names or ()):
         try:
-            refresh(session, _asked(record))
+            refresh(session, _addressed(record))
         except (ClientError, OSError) as error:
             failed = True
-            told(session, record, error)
+            print_failure(session, record, error)
     if seconds is not None:
-        keep_fresh(session, lambda: [_asked(one) for one in _chosen(session, names or ())], seconds)
+        keep_fresh(
+            session, lambda: [_addressed(one) for one in _chosen(session, names or ())], seconds
+        )
     if failed:
         raise typer.Exit(OTHER)
 
@@ -139,7 +141,7 @@ app.command("remove", cls=Command)(connected(_remove))
 
 
 def _chosen(session: Session, names: Sequence[str]) -> list[Record]:
-    """Return the daemon's sources with these names; all without a name."""
+    """Return the daemon's sources with these addresses or URIs; () returns all of them."""
     own = []
     for one in source_registry.records():
         if isinstance(one, SourceFailed):
@@ -174,9 +176,9 @@ def _canonical(name: str) -> str:
     return name if address is None else address.whole
 
 
-def _asked(record: Record) -> Asked:
-    """Return the parsed address of a source's record."""
-    gone = Address(Kind.ARCHIVE, record.address, record.address)  # of an archive on this machine
+def _addressed(record: Record) -> AddressedSource:
+    """Return the record of a source with its parsed address."""
+    gone = Address(Kind.ARCHIVE, record.address, record.address)  # the archive was deleted
     return address_of(record.address) or gone, record
 
 

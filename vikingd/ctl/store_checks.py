@@ -130,13 +130,16 @@ def embedder(settings: Settings) -> Iterator[Check]:
             provider.embed_query("vikingctl doctor")
             yield Check(OK, "embedder", f"{provider.name}, {provider.dimension} dimensions")
             if not settings.store:
-                yield from _fits(settings.path, provider.model, provider.dimension)
+                yield from _vectors_check(settings.path, provider.model, provider.dimension)
     except EmbedderFailed as error:
         yield Check(WRONG, "embedder", str(error), "see the section [embedding]: vikingd config")
 
 
-def _fits(path: Path, model: str, dimension: int | None) -> Iterator[Check]:
-    """Yield a check if the vectors of a store that no daemon has open are of another model."""
+def _vectors_check(path: Path, model: str, dimension: int | None) -> Iterator[Check]:
+    """Yield a fault if the store has vectors of another model than the configured one.
+
+    A store that a daemon has open is not read.
+    """
     from vikingd.store.sqlite.sqlite_schema import connect
     from vikingd.store.store_meta import describe_model, fits
 

@@ -20,7 +20,7 @@ from vikingd.domain.line_numbers import lines_behind
 
 
 class _Contexts:
-    """The calls of a client of messages by which symbols are found."""
+    """The methods `glob` and `get` of a MessageClient, as `outlines.symbols` calls them."""
 
     def __init__(self, client: MessageClient) -> None:
         self.glob = client.glob

@@ -78,13 +78,13 @@ class Bodies:
             Fault: as in `read`, or the file cannot be written.
         """
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(await _done(path.open, "xb"))
+            file = stack.enter_context(await _on_thread(path.open, "xb"))
 
             async def take(part: bytes) -> None:
-                await _done(file.write, part)
+                await _on_thread(file.write, part)
 
             async with self._received(request, check, take):
-                await _done(stack.close)
+                await _on_thread(stack.close)
                 yield
 
     @asynccontextmanager
@@ -143,11 +143,11 @@ def too_large(most: int, remedy: str = REMEDY) -> Fault:
     return Fault(413, f"the request is larger than {most:,} bytes; {remedy}")
 
 
-async def _done(function: Callable[..., T], *given: Any) -> T:
+async def _on_thread(function: Callable[..., T], *given: Any) -> T:
     """Run a function that reads or writes a file on a thread; return its result.
 
     Raises:
-        Fault: the disk refuses.
+        Fault: the file cannot be read or written (OSError).
     """
     try:
         return await asyncio.to_thread(function, *given)

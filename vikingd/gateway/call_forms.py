@@ -74,7 +74,7 @@ def form(
 
 
 def curl(method: str, path: str, kind: str, body: str, parameters: list[Part]) -> str:
-    """Return the curl command of a call with example values; the page's script makes the same.
+    """Return the curl command of a call with example values; the page's script builds equal ones.
 
     Args:
         method: the HTTP method, in lower case.

@@ -58,8 +58,8 @@ class Calls:
         self._callers = callers
         self._most = most
         self._bodies = Bodies(most)
-        # Large texts are read and written here, one after the other: the event loop goes on, and
-        # the values of one text alone, which are larger than it, are in memory.
+        # Large JSON texts are parsed and written on this thread, one after the other. So the event
+        # loop goes on, and only one parsed text, which is larger than its JSON, is in memory.
         self._thread = ThreadPoolExecutor(1, "json")
 
     async def send(
@@ -196,7 +196,7 @@ class Calls:
     async def _threaded(
         self, function: Callable[[bytes], Result], data: bytes, most: int
     ) -> Result:
-        """Return `function(data)`; it runs on the thread if `data` has more than `most` bytes."""
+        """Return `function(data)`, called on a thread if `data` has more than `most` bytes."""
         if len(data) <= most:
             return function(data)
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, data)

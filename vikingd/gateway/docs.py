@@ -206,7 +206,7 @@ def _messages(operation: Part) -> Iterator[str]:
 
 @cache
 def _requests() -> frozenset[str]:
-    """Return the names of the messages that are shown beside their calls."""
+    """Return the names of the request messages, which the page shows beside their calls."""
     return frozenset(rpc.descriptor.input_type.name for rpc in RPCS.values())
 
 

@@ -202,7 +202,7 @@ def _run(importer: Importer, items: Iterable[Item]) -> ImportSummary:
 
 
 def _stored(client: MessageClient, uri: str) -> Iterator[Context]:
-    """Yield the context with a URI if it is a file, for the import to compare.
+    """Yield the stored context with a URI if it is a file; the import compares the new one with it.
 
     A put at the URI of a directory is refused.
     """

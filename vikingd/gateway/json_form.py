@@ -173,7 +173,7 @@ def _fault(message: Descriptor, value: dict[str, Any], path: str, error: Excepti
             if field.is_repeated and _refusal(message, {name: [one]}):
                 return _misfit(field, one, place)
         return _misfit(field, given, path + name)
-    return Fault(400, _said(error), field=path.rstrip(".") or BODY)
+    return Fault(400, _bare_message(error), field=path.rstrip(".") or BODY)
 
 
 def _misfit(field: Any, value: Any, place: str) -> Fault:
@@ -220,6 +220,6 @@ def _unknown(message: Descriptor, path: str) -> Fault:
     return Fault(400, f"is not a field; the fields are: {names}", field=path)
 
 
-def _said(error: Exception) -> str:
+def _bare_message(error: Exception) -> str:
     """Return the message of a json_format error without the path that json_format adds."""
     return _SUFFIX.sub("", _PREFIX.sub("", str(error))).rstrip(".")

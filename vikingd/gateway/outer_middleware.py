@@ -144,7 +144,7 @@ def _failure(error: Exception) -> HttpError:
         return error
     if not isinstance(error, HTTPException):
         return Fault(500, "internal error, see the log of the gateway")
-    if error.status_code == 405 and error.headers:  # not of the static files
+    if error.status_code == 405 and error.headers:  # a 405 of the static files has no headers
         return Fault(405, "the path does not take this method", headers=dict(error.headers))
     return Fault(404, "there is no such path: see /v1/openapi.json")
 

@@ -38,7 +38,7 @@ class AgentEvent(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A text of the user or of the assistant in a conversation."""
+    """A message of the user or of the assistant in a conversation."""
 
     role: str  # "user" or "assistant"
     text: str

@@ -99,11 +99,11 @@ def present(daemon: Connection, project: str) -> list[Shown]:
 
 
 def matching(daemon: Connection, project: str, prompt: str, session: str) -> list[Shown]:
-    """Return the memories for a prompt, best first, without those that this session said itself.
+    """Return the memories for a prompt, best first, without those taken from this session.
 
-    There are none unless the confidence of the recall is strong, because nobody has asked for them.
-    Only memories with scores near to the best are returned. A prompt of a word or two ("go on",
-    "try again") gives none, since a search could find nothing for it.
+    The result is empty unless the confidence of the recall is strong, because nobody has asked for
+    memories. Only memories with scores near to the best are returned. A prompt of a word or two
+    ("go on", "try again") gives none, since a search could find nothing for it.
     """
     wide = sum(ord(one) >= memory_texts.WIDE for one in prompt[:100])
     if len(prompt.split(None, _FEWEST_WORDS)) < _FEWEST_WORDS and wide < _FEWEST_WIDE:
@@ -153,7 +153,7 @@ def commit(
     zone: str,
     request_id: str,
 ) -> None:
-    """Take memories from messages[first_new:], once for each request_id."""
+    """Take memories from messages[first_new:]; calls with the same request_id count once."""
     sent = [
         {
             "role": one.role,

@@ -10,7 +10,7 @@ def text_of(given: Mapping[str, Any], field: str) -> str:
     """Return a field that holds a text; "" if it is absent or null.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: the field holds another value than a text.
     """
     value = given.get(field)
     if value is None:

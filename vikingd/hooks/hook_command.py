@@ -102,7 +102,7 @@ def answered(options: Options) -> Answer:
         given = json.loads(sys.stdin.buffer.read(_MOST_INPUT))
         if not isinstance(given, dict):
             raise ValueError("the event is no JSON object")
-        agent = agent or _guessed(given)
+        agent = agent or _agent_of(given)
         event = protocol_of(agent).parse(given, options.event)
         if os.environ.get("VIKINGD_HOOKS", "").lower() != "off":
             text, work = _react(event, options)
@@ -121,13 +121,13 @@ def protocol_of(agent: str) -> Any:
 
 
 def in_background(work: Callable[[], None]) -> None:
-    """Do a work in a new process that outlives this process and the agent."""
+    """Call a function in a new process that outlives this process and the agent."""
     if os.fork():
         return
     try:
         os.setsid()  # agents end the group of a hook's processes
         null = os.open(os.devnull, os.O_RDWR)
-        for number in range(3):  # the agent waits for the ends of these
+        for number in range(3):  # the agent waits until stdin, stdout and stderr are closed
             os.dup2(null, number)
         signal.alarm(_BACKGROUND)
         work()
@@ -141,8 +141,8 @@ def _end_of_time(*_: object) -> NoReturn:
     raise TimeoutError("the time of the hook is over")
 
 
-def _guessed(given: dict[str, Any]) -> str:
-    """Return the agent that wrote an event, recognized by the fields of the event."""
+def _agent_of(given: dict[str, Any]) -> str:
+    """Return the name of the agent that wrote an event: codex or claude-code, by its fields."""
     path = os.path.basename(str(given.get("transcript_path") or ""))
     return "codex" if "turn_id" in given or path.startswith("rollout-") else "claude-code"
 
@@ -182,12 +182,16 @@ def _react(event: AgentEvent, options: Options) -> tuple[str, Callable[[], None]
 
 
 def _begin(event: AgentEvent, files: SessionFiles) -> None:
-    """Begin a session: forget what it was given, or skip the old part of a resumed transcript."""
+    """Prepare the files of a session that begins.
+
+    For a new or emptied context all memories may be given again. For a resumed session that the
+    hooks do not know, the old part of the transcript is not committed.
+    """
     if event.source not in ("resume", "fork"):
         files.forget_given()
     elif event.transcript and os.path.exists(event.transcript):
-        # Of a session that is not known, what was said before now is another session's, or older
-        # than the hooks.
+        # In a session without files, all earlier messages are of another session, or older than
+        # the hooks.
         files.begin(os.stat(event.transcript).st_size)
 
 
@@ -235,7 +239,7 @@ def start_daemon() -> None:
 
 
 def _commit(options: Options, first: str) -> None:
-    """Commit pending messages, and start the daemon for that if the options allow it."""
+    """Commit pending messages; first start the daemon if none runs and the options allow it."""
     from vikingd.hooks.session_memory_commits import commit_pending
 
     address = _socket(options.address)

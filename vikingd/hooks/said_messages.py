@@ -22,7 +22,7 @@ _MOST_CHARACTERS = 8_000  # of a message that count in a commit
 _MOST_BYTES = 1 << 20  # of the texts of a piece
 _MOST_LINE = 16 << 20  # bytes; a longer line has no words of a person
 _BEFORE = 64 << 10  # bytes in front of a piece that are read for its context
-_AHEAD = 86_400  # seconds; a later time is none
+_AHEAD = 86_400  # seconds; a time further in the future is dropped
 _CONTEXT = 10  # messages in front of a piece
 
 Read = Callable[[Mapping[str, Any]], Message | None]
@@ -71,7 +71,7 @@ def piece_of(path: str, place: int, end: int, read: Read) -> Piece:
 
 
 def last_said(path: str, read: Read) -> str:
-    """Return the last text of the assistant in a file; "" if the end of the file has none."""
+    """Return the last text of the assistant in a transcript; "" if its last 64 KiB have none."""
     start = max(os.stat(path).st_size - _BEFORE, 0)
     found = [one for _, one in _lines(path, start, None, read, is_cut=start > 0) if one]
     return next((one.text for one in reversed(found) if one.role == "assistant"), "")

@@ -148,7 +148,7 @@ class SessionFiles:
                 opened.write(json.dumps({"place": place}))
 
     def progress(self) -> dict[str, Any]:
-        """Return the JSON object that `keep` wrote: `place`, and the piece in commit."""
+        """Return the object that `keep` wrote: `place`, and the piece of an unfinished commit."""
         try:
             with open(self._path("progress"), encoding="utf-8") as file:
                 found = json.load(file)
@@ -157,7 +157,7 @@ class SessionFiles:
         return found if isinstance(found, dict) else {"place": 0}
 
     def keep(self, progress: Mapping[str, Any]) -> None:
-        """Write the progress; if the process is killed, the file has the old one or the new one."""
+        """Replace the progress file; after a kill it has either the old content or the new one."""
         self._put("progress", json.dumps(progress))
 
     def add_pending(self, event: AgentEvent, project: str) -> None:
@@ -196,7 +196,7 @@ def read_pending(path: str) -> Pending:
 
     Raises:
         OSError: another process has removed it.
-        ValueError: it is no such file.
+        ValueError: the file is no pending event.
     """
     with open(path, encoding="utf-8") as file:
         found = json.load(file)

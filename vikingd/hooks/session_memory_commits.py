@@ -58,16 +58,16 @@ def commit_pending(
             files = SessionFiles.of_key(key)
             with open(files.lock, "ab", opener=_private) as held:
                 if not lock(held.fileno(), wait=key == first):
-                    continue  # another process is at it
-                os.utime(held.fileno())  # else it would be removed as old
-                # The events of this moment are over when the file is read to its end.
+                    continue  # another process commits this session
+                os.utime(held.fileno())  # `remove_old` removes files by their age
+                # Listed before the transcript is read: later events stay pending.
                 if paths := pending().get(key, []):
                     one = read_pending(paths[-1])
                     read = read_of(one.agent)
                     _commit_session(connected, files, one, read, is_new=key == first)
                 for path in paths:
                     os.unlink(path)
-        except Exception as error:  # the other sessions have their turn, whatever it is
+        except Exception as error:  # a failure must not stop the other sessions
             log(f"commit of session {key}: {type(error).__name__}: {error}")
     remove_old()
 

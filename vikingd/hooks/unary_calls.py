@@ -24,7 +24,7 @@ _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTIN
 _ACK = _END_STREAM = 0x1
 _END_HEADERS, _PADDED, _PRIORITY = 0x4, 0x8, 0x20
 _TABLE_SIZE, _ENABLE_PUSH, _INITIAL_WINDOW = 1, 2, 4  # settings
-_FIRST_WINDOW = 65_535  # bytes that a side may send before the other has said anything
+_FIRST_WINDOW = 65_535  # bytes that a side may send before it receives settings
 _OUR_WINDOW = 1 << 24
 _LARGEST_FRAME = 1 << 14
 _LARGEST_HEADERS = 1 << 16

@@ -90,7 +90,7 @@ def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
 
 
 def copy_of(text: str) -> dict[str, Any]:
-    """Return metadata that hold a JSON text, for listings, which return no content.
+    """Return metadata with a copy of a JSON text, because listings return no content.
 
     The metadata is empty if the text has more than `MAX_COPY` bytes.
     """

@@ -132,7 +132,7 @@ class VikingdStore(BaseStore):
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         _check_page(op.limit, op.offset)
-        matches({}, op.filter)  # raises for a wrong one, whatever there is
+        matches({}, op.filter)  # raises for a wrong filter even if nothing is stored
         directory = self._directory(op.namespace_prefix)
         wanted = op.offset + op.limit
         found: dict[str, tuple[_Stored, float | None]] = {}

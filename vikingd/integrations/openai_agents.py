@@ -72,7 +72,9 @@ class VikingdSession(SessionABC):
         return await asyncio.to_thread(self._items, limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Append items. Up to 500 of together 3 MiB are written all or nothing, side by side.
+        """Append items. Up to 500 items of at most 3 MiB together are written all or nothing.
+
+        They get consecutive numbers, without items of other writers between them.
 
         Raises:
             TypeError, ValueError: an item cannot be kept as JSON; nothing is written.
@@ -220,7 +222,7 @@ def _number(uri: str) -> int:
 
 
 def _pauses() -> Iterator[float | None]:
-    """Yield the pause in seconds after each attempt, and None after the last one."""
+    """Yield the pause in seconds after each attempt against other writers; None after the last."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         yield random.uniform(0, _LONGEST_PAUSE)

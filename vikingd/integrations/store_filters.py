@@ -19,9 +19,9 @@ def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     `$and` and `$or` have lists of filters, of which all match, or one at least.
 
     Raises:
-        ValueError: the filter has an unknown operator, or orders by what is no number.
+        ValueError: the filter has an unknown operator, or compares by order with what is no number.
     """
-    # All parts are read, so that a wrong one is named whatever the others say.
+    # All parts are checked, so that a wrong one raises even if another one does not match.
     verdicts = [_matches(value, key, part) for key, part in (wanted or {}).items()]
     return all(verdicts)
 
@@ -85,7 +85,7 @@ def names_match(namespace: Sequence[str], kind: str, path: Sequence[str]) -> boo
     `*` in the path stands for any one label.
 
     Raises:
-        ValueError: the kind is another one.
+        ValueError: the kind is neither "prefix" nor "suffix".
     """
     if kind not in ("prefix", "suffix"):
         raise ValueError(f"match_type is {kind!r}; give 'prefix' or 'suffix'")

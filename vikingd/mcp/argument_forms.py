@@ -1,4 +1,4 @@
-"""The arguments of tools by their schema: as a client sees them, and values that it may send."""
+"""The JSON schema of a tool's arguments: a short form for clients, and the repair of values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSEEN = ("title", "$defs", "minLength", "maxLength", "maxItems", "pattern", CH
 
 
 class Forms:
-    """The schema of a tool's arguments, in a short form for clients and for the repair of values.
+    """The JSON schema of a tool's arguments: shortens it for clients, and repairs values by it.
 
     Args:
         schema: the JSON schema of the arguments, with `$defs`.
@@ -36,7 +36,7 @@ class Forms:
         return found
 
     def taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments with values of an obvious meaning in the right type: 3 for "3"."""
+        """Return the arguments, with values of an obvious meaning converted: "3" becomes 3."""
         known = self._schema["properties"]
         return {
             name: self._taken(value, known[name]) if name in known else value
@@ -44,7 +44,7 @@ class Forms:
         }
 
     def wanted(self, fault: Mapping[str, Any]) -> str:
-        """Return a text on the allowed values for an error of pydantic, such as "one of a, b"."""
+        """Return the allowed values in words, such as "one of a, b", for an error of pydantic."""
         schema = self._at(fault["loc"])
         if fault["type"] == "string_pattern_mismatch" and CHOICES in schema:
             return f"one of {', '.join(schema[CHOICES])} or another word in lower case"
@@ -87,7 +87,7 @@ class Forms:
             if name in ("minimum", "maximum") and (
                 not 0 < value < _NO_LIMIT or schema.get("default")
             ):
-                continue  # an error names the bounds of an argument that few calls have
+                continue  # left out: few calls need these bounds, and an error names them
             if name == "properties":
                 shown[name] = {one: self._listed(below) for one, below in value.items()}
             else:
@@ -131,7 +131,7 @@ def _number(value: Any) -> Any:
 
 
 def _list(value: Any) -> list[Any]:
-    """Return a list as it is, the list that a JSON text holds, or one value as a list of it."""
+    """Return a list: the value itself, the list in a JSON text, or [value]; [] for ""."""
     found = _parsed(value, list)
     if isinstance(found, list):
         return found
@@ -150,9 +150,9 @@ def _parsed(value: Any, kind: type) -> Any:
 
 
 def _choice(text: str, schema: Mapping[str, Any]) -> str:
-    """Return the allowed choice for a text with other case, or in singular or plural: "Files".
+    """Return the allowed choice for a text that differs in case or number: files for "File".
 
-    A text that is near to no choice is returned in lower case.
+    Any other text is returned in lower case.
     """
     choices = schema.get("enum") or schema.get(CHOICES)
     if not choices or text in choices:

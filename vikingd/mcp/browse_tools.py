@@ -38,7 +38,7 @@ async def read(
     ] = "content",
     max_tokens: MaxTokens = 4000,
 ) -> FileContent:
-    """Return a file, its abstract or its overview, or the part of it that fits."""
+    """Return a file, its abstract or its overview, or as much of it as the token budget allows."""
     if line and offset:
         raise ToolError("Give offset or line, one of them.")
     if line and lines:

@@ -48,8 +48,8 @@ def fill(items: Iterable[Item], max_tokens: int, *longer: Callable[[Item], Item]
     Args:
         items: the items in their shortest form, best first.
         max_tokens: the budget of the whole answer.
-        longer: functions that return a longer form of an item. The rest of the budget is spent on
-            them: each function in turn lengthens items, the best first.
+        longer: functions that return a longer form of an item. The first one replaces items, the
+            best first, by longer forms that fit into the rest of the budget; then the next one.
     """
     left = max_tokens - ENVELOPE
     taken: list[Item] = []

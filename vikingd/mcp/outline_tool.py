@@ -20,7 +20,7 @@ async def outline(
     found = await client.symbols(uri, max_files=_MAX_FILES)
     is_file = all(one.uri == found[0].uri for one in found) and found.files < 2
     shown = [one for one in found if is_file or not one.path]
-    parts = [_part(one) for one in shown[offset : offset + max_tokens // _TOKENS + 1]]
+    parts = [_one_name(one) for one in shown[offset : offset + max_tokens // _TOKENS + 1]]
     taken = fill(parts, max_tokens * 5 // 6 - tokens(found.note))  # short values have many keys
     end = offset + len(taken)
     rest = ""
@@ -36,8 +36,8 @@ async def outline(
     return Outline(files=files, rest=rest, note=found.note)
 
 
-def _part(symbol: FoundSymbol) -> OutlinedFile:
-    """Return a file with one name: its size is an upper bound of that name's size in an answer."""
+def _one_name(symbol: FoundSymbol) -> OutlinedFile:
+    """Return an entry for one name alone; its size bounds the size of the name in an answer."""
     name = OutlinedName(
         name=symbol.name,
         kind=symbol.kind,

@@ -49,7 +49,7 @@ async def grep(
 ) -> FoundLines:
     """Return the lines that match a regular expression."""
     most = max_tokens // 8  # each line takes more tokens
-    lines, is_over = await _taken(
+    lines, is_over = await _page(
         client,
         client.grep(
             re.escape(pattern) if literal else pattern,
@@ -85,7 +85,7 @@ async def glob(
     if not target_uri:
         pattern = pattern.removeprefix(uris.ROOT)
     most = max_tokens // 8
-    entries, is_over = await _taken(
+    entries, is_over = await _page(
         client,
         client.glob(pattern, target_uri, page_size=min(offset + most + 1, _PAGE)),
         lambda entry: Entry(uri=entry.uri, directory=entry.is_directory),
@@ -97,17 +97,17 @@ async def glob(
     return Listing(entries=taken, rest=_rest(offset + len(taken), more=more, is_over=is_over))
 
 
-async def _taken(
+async def _page(
     client: AsyncClient,
     found: AsyncIterator[Item],
     convert: Callable[[Item], Answered],
     offset: int,
     most: int,
 ) -> tuple[list[Answered], bool]:
-    """Skip `offset` items and return at most `most`, and True if the time ended before that.
+    """Skip `offset` items; return at most `most`, and True if time ran out before all were found.
 
-    One call of the daemon reads a part of a large tree. So the time of all calls together is
-    bounded.
+    In a large tree each call of the daemon reads only a part. So all calls together have one
+    deadline, the timeout of the client.
     """
     taken: list[Answered] = []
     try:

@@ -53,7 +53,7 @@ async def find(
     results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
         results=results,
-        confidence=tool_answers.sure_of(found.confidence),
+        confidence=tool_answers.strength_of(found.confidence),
         queries=list(found.questions),
         rest=rest,
         note=tool_answers.lines(
@@ -63,7 +63,7 @@ async def find(
 
 
 def _unknown_kind(kind: str) -> str:
-    """Return a note if no import gives this kind to files; "" otherwise."""
+    """Return a note if `kind` is not a kind that imports give to files; "" otherwise."""
     if not kind or kind in list(FileKind):
         return ""
     return f"An import gives files no kind {kind!r}, but one of: {', '.join(FileKind)}."
@@ -104,7 +104,7 @@ async def search(
     return tool_answers.FoundFiles(
         results=results,
         queries=[] if queries == [query] else queries,
-        confidence=tool_answers.sure_of(found.confidence),
+        confidence=tool_answers.strength_of(found.confidence),
         rest=rest,
         note=tool_answers.lines(unread, tool_answers.note_of(found.degraded)),
     )
@@ -124,7 +124,7 @@ def _types(names: Iterable[arguments.Kind]) -> list[ContextType]:
 def _fitted(
     matches: tuple[MatchedContext, ...], max_tokens: int
 ) -> tuple[list[tool_answers.FoundFile], str]:
-    """Return the results that fit into the tokens, and a note on those that do not."""
+    """Return the results that fit into the token budget, and a note on what does not fit."""
     by_uri = {match.uri: match for match in matches}
 
     def with_passages(result: tool_answers.FoundFile, most: int) -> tool_answers.FoundFile:
@@ -144,7 +144,7 @@ def _fitted(
 
 
 def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
-    """Return a match as a file of the answer, with this number of passages at most."""
+    """Convert a match to a file of the answer, with at most `passages` of its passages."""
     shown = match.passages[:passages]
     start = _letters(match.abstract)[:_SAID]
     repeated = any(start in _letters(passage.text) for passage in shown)
@@ -213,7 +213,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             memories=taken,
             queries=list(recalled.questions),
             reason=recalled.reason,
-            confidence=tool_answers.sure_of(recalled.confidence),
+            confidence=tool_answers.strength_of(recalled.confidence),
             rest="There is more: raise max_tokens." if left or is_cut else "",
             note=tool_answers.note_of(recalled.degraded),
         )
@@ -294,7 +294,7 @@ def _built(built: BuiltContext) -> tool_answers.BuiltText:
             )
             for one in built.citations
         ],
-        confidence=tool_answers.sure_of(built.confidence),
+        confidence=tool_answers.strength_of(built.confidence),
         rest=f"{left} more passages have no room: raise max_tokens." if left else "",
         note=tool_answers.lines(missing, tool_answers.note_of(built.degraded)),
     )

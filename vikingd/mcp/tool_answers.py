@@ -62,12 +62,12 @@ class Answer(BaseModel):
     def __str__(self) -> str: ...
 
 
-def doubts(sure: str, nothing: str) -> str:
-    """Return a sentence on an answer that is weak or nothing; "" for a strong one.
+def doubt_sentence(sure: str, nothing: str) -> str:
+    """Return a sentence that warns of an answer with weak or no confidence; "" for a strong one.
 
     Args:
-        sure: the strength of the answer in lower case.
-        nothing: the sentence for an answer that is about something else, without its end.
+        sure: the strength of the confidence: "strong", "weak" or "nothing".
+        nothing: the beginning of the sentence, such as "Nothing here is about this".
     """
     if sure == "weak":
         return f"This is weak: perhaps {nothing[0].lower()}{nothing[1:]}. Say so if you use it."
@@ -124,7 +124,7 @@ class FoundFiles(Answer):
             head = f"{len(self.results)} results, best first; lines after | are stored text."
         asked = ("Queries:", *(quoted(query) for query in self.queries)) if self.queries else ()
         found = (result.text(number) for number, result in enumerate(self.results, start=1))
-        doubt = doubts(self.confidence, "Nothing here is about this")
+        doubt = doubt_sentence(self.confidence, "Nothing here is about this")
         return lines(*asked, head, doubt, *found, self.rest, self.note)
 
 
@@ -163,7 +163,7 @@ class RecalledMemories(Answer):
             head = f"{len(self.memories)} memories, best first; lines after | are stored text."
         asked = ("Queries:", *map(quoted, self.queries)) if self.queries else ()
         found = map(str, self.memories)
-        doubt = doubts(self.confidence, "Nothing is known about that")
+        doubt = doubt_sentence(self.confidence, "Nothing is known about that")
         return lines(*asked, head, doubt, *found, named(self.reason), self.rest, self.note)
 
 
@@ -185,7 +185,7 @@ class BuiltText(Answer):
     note: str = Note
 
     def __str__(self) -> str:
-        doubt = doubts(self.confidence, "Nothing here is about this")
+        doubt = doubt_sentence(self.confidence, "Nothing here is about this")
         if not self.content:
             return lines("Nothing was found.", doubt, self.note)
         sources = (
@@ -379,8 +379,8 @@ class Forgotten(Answer):
         return lines(*removed, head, *shown, self.note)
 
 
-def sure_of(confidence: Confidence | None) -> str:
-    """Return the confidence's strength in lower case; "strong" for an answer without confidence."""
+def strength_of(confidence: Confidence | None) -> str:
+    """Return "strong", "weak" or "nothing"; "strong" for an answer without a confidence."""
     return "strong" if confidence is None else confidence.strength.name.lower()
 
 

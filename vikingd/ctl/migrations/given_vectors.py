@@ -34,7 +34,7 @@ class Vectors:
     Attributes:
         choice: whether to use given vectors.
         model: the name of the daemon's model; "" or "none" without a model.
-        dimension: the numbers in a vector of the daemon; 0: not known yet.
+        dimension: the dimension of the daemon's vectors; 0: not known yet.
     """
 
     choice: Choice = Choice.AUTO
@@ -49,7 +49,7 @@ class Vectors:
         Args:
             what: the name of the collection or the file.
             model: the model that the source names; "": it names none.
-            dimension: the numbers in each vector; 0: there are no vectors.
+            dimension: the dimension of these vectors; 0: there are none.
             notes: gets the reason.
 
         Raises:

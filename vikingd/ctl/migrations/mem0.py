@@ -58,8 +58,8 @@ def opened(asked: source.Asked) -> source.Source:
     """Read an export of mem0.
 
     Raises:
-        InvalidField: the file is no export of mem0, or the URI cannot have its memories; the error
-            names the argument.
+        InvalidField: the file is no export of mem0, or its memories cannot be stored at the URI;
+            the error names the argument.
     """
     records = _records(asked)
     top = uris.parse(asked.uri) if asked.uri else ""
@@ -175,7 +175,7 @@ def _items(
     seen: dict[str, _Memory] = {}
     for memory in sorted(memories, key=attrgetter("order")):
         if (same := seen.setdefault(memory.id, memory)) is not memory:
-            if same != memory:  # Answers for a user and for an agent can have the same memory.
+            if same != memory:  # An export can list a memory twice: for its user and for its agent.
                 reason = "id: occurs twice, with another text or state"
                 yield Unreadable(f"{asked.place}: {memory.id}", reason)
             continue
@@ -195,7 +195,7 @@ def _items(
 
 
 def _file(asked: source.Asked, memory: _Memory, uri: str, tree: Tree) -> Item:
-    """Return a memory as a separate file; its first passage has the times."""
+    """Return a memory as a file of its own; its first passage has the times of the memory."""
     cut = list(default_passages(uri, memory.text))
     if cut:
         cut[0] = replace(cut[0], entry=memory.entry)
@@ -223,7 +223,10 @@ def _content(some: Sequence[_Memory], title: str) -> str:
     """Return the text of a file, in which each memory is one passage."""
     texts = [entries.clean(memory.text) for memory in some]
     items = ["- " + text.replace("\n", "\n  ").replace("\n  \n", "\n\n") for text in texts]
-    for gap in ("\n", "\n\n"):  # A gap ends an item that the next line would continue.
+    for gap in (
+        "\n",
+        "\n\n",
+    ):  # some items need an empty line between them
         content = f"# {' '.join(title.split())}\n\n{gap.join(items)}\n"
         cut = default_passages("viking://user/memories/x.md", content)
         if [entries.clean(content[p.start : p.end]) for p in cut] == texts:

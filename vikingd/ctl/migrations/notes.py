@@ -12,7 +12,7 @@ class Notes:
         self._counts: Counter[str] = Counter()
 
     def add(self, remark: str, count: int = 1) -> None:
-        """Count a remark; a count of 0 is for a remark that is said without a number."""
+        """Add `count` to the count of a remark; a remark with the count 0 is shown without it."""
         self._counts[remark] += count
 
     def lines(self) -> list[str]:

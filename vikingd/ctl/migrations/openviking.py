@@ -9,7 +9,7 @@
 | viking://agent/memories/..., viking://agent/skills/... | the same |
 | viking://agent/NAME/memories/..., skills | viking://agent/memories/NAME/..., skills/NAME |
 
-All else has no place here, such as sessions, and is told.
+Contexts with any other URI, such as sessions, are not imported, and a remark counts them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def mapped(parts: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class _Reading:
-    """One reading of a tree."""
+    """Reads a tree of OpenViking and yields its items: drafts, links and unreadable files."""
 
     place: Place
     asked: source.Asked
@@ -112,7 +112,7 @@ class _Reading:
             if entry.name.startswith("."):
                 continue
             if entry.is_directory:
-                # Some directories below these have a place here.
+                # Directories below `user` and `agent` are read for their memories and skills.
                 if at or (child[0] in ("user", "agent") and len(child) <= 2):
                     yield from self._directory(child)
                 else:
@@ -130,7 +130,7 @@ class _Reading:
     ) -> Iterator[Item]:
         """Yield the directory, if it has an abstract, an overview or relations."""
         if is_shared(uri):
-            return  # Many imports share it.
+            return  # a root such as viking://resources, which many imports share
         there = {entry.name for entry in entries}
         try:
             texts = {
@@ -200,7 +200,7 @@ class _Reading:
 
 
 def _kind(parts: Sequence[str]) -> str:
-    """Return the URI of a directory with NAME in place of its user's or agent's name."""
+    """Return a URI with NAME for its second segment, such as viking://user/NAME/sessions."""
     return uris.ROOT + "/".join([parts[0], *("NAME" for _ in parts[1:2]), *parts[2:]])
 
 
@@ -210,7 +210,10 @@ def _body(text: str) -> str:
 
 
 def _without_fields(content: str) -> tuple[str, dict[str, Any]]:
-    """Return a memory without the comment at its end, and the values of the comment."""
+    """Return a memory without its last comment, and the JSON object in this comment.
+
+    The comment is `<!-- MEMORY_FIELDS {...} -->`; without one the object is empty.
+    """
     found = _FIELDS.search(content)
     if found is None:
         return content, {}

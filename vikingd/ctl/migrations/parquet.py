@@ -182,7 +182,7 @@ def _item(
 
 
 def _uri(top: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the URI of a row, and its id if the URI had to change it, else ""."""
+    """Return the URI of a row, and its id if the URI has another form of it, else ""."""
     if uri := given.get("uri"):
         return uris.parse(str(uri)), ""
     identifier = given.get("id")

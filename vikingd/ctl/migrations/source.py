@@ -39,7 +39,7 @@ class Asked:
         place: a path or a URL.
         uri: the URI to import to; "" for the default of the source.
         collections: names of collections of Chroma; none: all.
-        columns: the columns of a table by the field that they hold.
+        columns: the column of a table for each field, such as {"text": "body"}.
         key: the key of a server; "" for none.
         vectors: decides which given vectors are used.
         notes: remarks, which are complete after the last item.

@@ -95,7 +95,7 @@ def message(record: Mapping[str, Any]) -> Message | None:
         return None
     if any(map(record.get, _NOT_SAID)):
         return None
-    text = _said(said.get("content"), from_user=kind == "user")
+    text = _written_text(said.get("content"), from_user=kind == "user")
     return Message(kind, text, seconds(record.get("timestamp"))) if text else None
 
 
@@ -109,10 +109,10 @@ def seconds(stamp: object) -> float:
         return 0.0
 
 
-def _said(content: object, *, from_user: bool) -> str:
-    """Return the spoken text in a message's content.
+def _written_text(content: object, *, from_user: bool) -> str:
+    """Return the text that the user or the assistant wrote, in a message's content.
 
-    "" for tool results, thinking and added text.
+    Tool results, thinking and text that the program added give "".
     """
     texts = list[str]()
     for block in content if isinstance(content, list) else [content]:
