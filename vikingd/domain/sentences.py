@@ -13,7 +13,7 @@ _EMOJI = "[\u2600-\u27bf\u2b50\U0001f000-\U0001faff\ufe0f\u200d]"
 _MARK = lazy(
     r"(?<![.!?…。！？｡])(?P<marks>[.!?…。！？｡]++)(?:(?<![.!?])|(?![0-9a-z/=&-]))"
     r"(?P<closing>[\"'”’»*_)\]』」）】》〉]*+)"
-    rf"(?P<space>(?:\s*+{_EMOJI}++)*+\s*+)"
+    rf"(?P<space>(?>(?:\s*+{_EMOJI}++)*)\s*+)"
     rf"|\n(?:(?=[^\S\n]*+\n)|(?=[^\S\n]*+{_ITEM}))\s*+"
 )
 _NEW_BLOCK = lazy(rf".*\n(?:[^\S\n]*\n|[^\S\n]*{_ITEM})")

@@ -48,7 +48,7 @@ _CLOSING = re.compile(r"(?<!\s)\s++#+$")  # the closing signs of a heading
 _TAG = re.compile(r"<!--.*?-->|<[^<>]*+>", re.DOTALL)
 # Lines that begin with a letter are always paragraphs. For a short text, skipping the parser saves
 # most of the time.
-_PLAIN_LINES = re.compile(r"(?>[^\W\d_][^\n\r\0]*+\n*+)++")
+_PLAIN_LINES = re.compile(r"(?>(?:[^\W\d_][^\n\r\0]*+\n*+)+)")
 _MOST_PLAIN_LINES = 100
 # A link whose definition is elsewhere, in a text that is read only in part.
 _REFERENCE = re.compile(r"(?<!\w)\[([^\[\]\n]{1,80})\]\[[^\[\]\n]{0,80}\]")

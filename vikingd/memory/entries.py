@@ -41,7 +41,7 @@ _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
 # The next line with text; its indentation is the group.
 _NEXT_LINE = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))+( *)[^ ]")
 # The next line with text, if it is indented.
-_INDENTED = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))*+[ \t]+[^ \t\r\n]")
+_INDENTED = re.compile(r"(?>(?:[ \t]*+(?>\r\n?|\n))*)[ \t]+[^ \t\r\n]")
 _END_OF_LIST = "<!-- -->"  # ends a list in CommonMark, and shows nothing
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
