@@ -78,7 +78,8 @@ def plain(source: str, attributes: dict[str, str] | None = None) -> str:
 
     Args:
         source: the text.
-        attributes: the values of the names in braces; others stay as they are.
+        attributes: values by name. `{version}` becomes the value of "version", and a name
+            without a value stays as it is.
     """
     values = {**_SIGNS, **(attributes or {})}
 

@@ -1,7 +1,7 @@
 """Abstracts of files that have neither prose nor definitions.
 
-Nothing is parsed here. Patterns find the keys of data and of options by their indentation, the
-rules of style sheets, the XML elements with names, and the fields and components of markup.
+Nothing is parsed here. Regular expressions find the keys of data files, the selectors of style
+sheets, the XML elements with names, and the properties, components and form fields of pages.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
         text: the content after the first comments.
         name: the name of the file.
         limit: the most characters of the result.
-        told: the definitions that are known; they are placed before the other names.
+        told: signatures of definitions, which precede the other names; "" for none.
     """
     text = _MARKS.sub("", _IMPORT.sub("", text[:_READ]).strip() or text[:_READ])
     suffix = ending(name)
@@ -81,7 +81,7 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
         line = one_line(next(filter(None, stated.groups()))).rstrip(", ").strip("\"'")
         if is_prose(line):
             return line
-    named = _of_markup(text) if is_page or suffix in _COMPONENTS else _named(text, suffix)
+    named = _of_markup(text) if is_page or suffix in _COMPONENTS else _names_by_suffix(text, suffix)
     if parts := _joined(named, limit - len(told) - 2):
         return f"{told}; {parts}" if told else parts
     if is_page and told:
@@ -90,8 +90,12 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
     return f"{whole[: limit - 1].rstrip()}…"
 
 
-def _named(text: str, suffix: str) -> Iterator[str]:
-    """Yield the selectors of style rules, the keys of data, or the XML elements that have names."""
+def _names_by_suffix(text: str, suffix: str) -> Iterator[str]:
+    """Yield names by the suffix of the file: selectors of CSS, keys of data, or XML elements.
+
+    A key is "host", or "port: 80" if it is outermost and has a short value. An XML element is its
+    tag and its name, such as "bean mailer".
+    """
     if suffix in _STYLES:
         yield from _by_depth((one[1], one[2]) for one in _RULE.finditer(text))
     elif suffix in _DATA:
@@ -126,7 +130,7 @@ def _by_depth(found: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _joined(parts: Iterable[str], limit: int) -> str:
-    """Join different parts with commas, as many as fit into `limit` characters."""
+    """Join the parts with commas, without duplicates, as many as fit into `limit` characters."""
     text = ""
     for part in dict.fromkeys(map(one_line, parts)):
         if len(text) + len(part) + 3 > limit:

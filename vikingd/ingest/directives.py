@@ -114,9 +114,10 @@ _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 def without_directives(text: str, nested: int = 0) -> str:
     """Return a Markdown text without directives; the number of its lines stays the same.
 
-    An indented admonition becomes a quotation. Lines around other admonitions become the comments
-    BEGIN_ASIDE and END_ASIDE, and a line with the name of a module becomes MODULE. Code stays as it
-    is.
+    An indented admonition (`!!! note`) becomes a quotation. The lines `:::note` and `:::` around
+    another admonition become the comments BEGIN_ASIDE and END_ASIDE. A line such as
+    `::: package.module`, which stands for the documentation of a module, becomes the comment
+    MODULE. Code stays as it is.
     """
     return _Scan(text, nested).result() if _SIGN.search(text) else text
 
@@ -127,7 +128,10 @@ def may_have_directives(text: str) -> bool:
 
 
 def without_templates(source: str) -> str:
-    """Return inline Markdown without directives, template expressions and badges."""
+    """Return inline Markdown without directives, template expressions and badges.
+
+    "Version {{ config.version }} is out" gives "Version  is out".
+    """
     if "\n" in source or source[:1] in "/:!?={<%[-":
         source = "".join(
             "" if _is_directive(line.rstrip("\r\n")) else line for line in _LINE.findall(source)
@@ -178,14 +182,14 @@ class _Scan:
                 begins_block = begins_block or at == line.end()
                 continue
             begins_block = False
-            at = self._kept(at, line.end())
+            at = self._add_line(at, line.end())
         self._parts.append(text[at:])
         return "".join(self._parts)
 
     def _mark(self, at: int, end: int) -> str:
-        """Return the comment that replaces the directive at `at`, such as BEGIN_ASIDE.
+        """Return the comment that replaces the directive at [at, end).
 
-        "" for none.
+        It is BEGIN_ASIDE, END_ASIDE or MODULE; "" for a directive that is just removed.
         """
         if _MODULE.match(self._text, at):
             return MODULE
@@ -215,10 +219,10 @@ class _Scan:
     def _blank(self, start: int, end: int) -> None:
         self._parts += ["\n"] * len(_LINE_END.findall(self._text, start, end))
 
-    def _kept(self, at: int, end: int) -> int:
-        """Add a line to the result, with its code block or indented body.
+    def _add_line(self, at: int, end: int) -> int:
+        """Add the line at [at, end) to the result, and the code block or the body that it begins.
 
-        Return where that ends.
+        Return the position after all that was added.
         """
         text = self._text
         if fence := _FENCE.match(text, at):
@@ -372,7 +376,11 @@ class _Scan:
         return 0
 
     def _code(self, block: re.Match[str], end: int) -> int:
-        """Keep the text of a template block as code; remove it if the block is a comment."""
+        """Read a template block such as `{% highlight %}` that begins before `end`.
+
+        Its text is added to the result as fenced code; a `comment` block is removed. Return the
+        position after the block, or `end` if the block is not closed.
+        """
         name = block["name"]
         close = re.compile(
             rf"\{{(?:%-?|\{{[<%])\s*(?:end{name}|/\s*{name})(?![\w-])[^\r\n]*(?:{_EOL}|\Z)"

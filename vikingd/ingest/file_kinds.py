@@ -173,7 +173,10 @@ _TEMPLATE = re.compile(
 
 
 def _stated(path: str, attributes: GitAttributes | None) -> dict[FileKind, bool]:
-    """Return the kinds that .gitattributes files set for a path (True) or unset (False)."""
+    """Return what .gitattributes files state about a path: True or False by kind.
+
+    `linguist-vendored` gives {VENDORED: True}, and `-linguist-vendored` gives {VENDORED: False}.
+    """
     if not attributes:
         return {}
     values = {
@@ -190,9 +193,9 @@ def _suffix(name: str) -> str:
 
 
 def _near_the_top(directories: list[str]) -> list[str]:
-    """Return the first two directories.
+    """Return the first two directories of a path.
 
-    Only the first if it is one of source code, such as `src`.
+    If the first one is for source code, such as `src`, return only that.
     """
     return directories[: 1 if directories and directories[0] in SOURCE_DIRECTORIES else 2]
 

@@ -31,10 +31,10 @@ class Placed:
 
     Attributes:
         patterns: the patterns.
-        prefix: the path from their directory to the top of the walk; "" if their directory is
-            below the top.
-        skip: the number of characters of a path below the top to remove for a path below their
-            directory.
+        prefix, skip: a path relative to the walk's top becomes relative to the directory of the
+            patterns if its first `skip` characters are replaced by `prefix`. A walk of "docs"
+            has the prefix "docs/" for the ignore file above it; the ignore file in "docs/api"
+            below the walk's top has the skip 9.
     """
 
     patterns: Patterns

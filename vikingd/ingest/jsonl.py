@@ -95,8 +95,8 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     metadata. Without `text` it is a directory. `overview`, `passages`, `memories` and `relations`
     are fields too.
 
-    Every draft is checked, and no two of one reading contradict each other. A faulty line is
-    reported by its number and left out. Links come last.
+    Every draft is checked, and no two of one reading contradict each other. An Unreadable takes the
+    place of a faulty line, with its number. The links of all records come last.
     """
     links: list[Linked] = []
     tree = Tree()

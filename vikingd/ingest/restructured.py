@@ -170,7 +170,11 @@ class _Scan:
         self._from = start
 
     def _leave(self, indent: int) -> Iterator[Piece]:
-        """End each open directive whose body a line with this indentation does not belong to."""
+        """End the open directives whose bodies end before a line with the indentation `indent`.
+
+        Yield a piece that ends the section of each directive that is a heading. If the line is the
+        first of a body, store its indentation.
+        """
         while self._bodies and indent <= self._bodies[-1].outside:
             body = self._bodies.pop()
             if body.level:
@@ -346,6 +350,9 @@ def _is_long_enough(signs: str, heading: str) -> bool:
 
 
 def _name(signature: str) -> str:
-    """Return the name in a signature: the last word before the arguments, type and value."""
+    """Return the name in a signature: the last word before the arguments, type and value.
+
+    "int *Table::get(key)" gives "Table::get", and "limit: int = 3" gives "limit".
+    """
     head = re.split(r"\(|(?<!:):(?!:)|=", signature, maxsplit=1)[0].split()
     return head[-1].lstrip("*&") if head else signature

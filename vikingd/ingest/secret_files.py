@@ -45,7 +45,10 @@ _CONFIGURATION = re.compile(
 
 
 def is_configuration(name: str) -> bool:
-    """Return True for a configuration file by its name; its unquoted values are texts."""
+    """Return True if a file is a configuration file by its name, such as "config.ini".
+
+    An unquoted value in it is a string, not an expression of a programming language.
+    """
     return _CONFIGURATION.fullmatch(name.lower()) is not None
 
 

@@ -4,7 +4,8 @@ A token is known by its form, such as `ghp_` and 36 characters. Any other value 
 its name says so (`password`, `api_key`) and it looks like one: a mix of letters and digits for a
 password, random characters for a key. Placeholders are none: `your-api-key`, `changeme`, `${VAR}`.
 
-The time is linear in the text: each expression is tried at one place, and has an upper bound.
+The time is linear in the length of the text. A regular expression is tried only where a fixed
+string such as "ghp_" stands, and matches a limited number of characters.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def secrets_in(text: str, *, is_config: bool = False, is_store: bool = False) ->
 
     Args:
         text: the text of a file.
-        is_config: unquoted values after "=" or ":" are texts, and not expressions of a language.
+        is_config: an unquoted value after "=" or ":" is a string, as in a configuration file, and
+            not an expression of a programming language.
         is_store: the file exists to hold secrets: each value of a name such as `password` counts,
             unless it is a placeholder.
     """
@@ -181,9 +183,10 @@ def _tokens(text: str) -> Iterator[Secret]:
 
 
 def _token(text: str, at: int, form: Form, end: int) -> tuple[Secret | None, int]:
-    """Return the token at a position, or None, and the position to continue from.
+    """Return (secret, next): the token that begins at `at`, and where the search continues.
 
-    That position is the end of the token, or `end` if none of this form is there.
+    `secret` is None if there is no token, or if it is a placeholder. `next` is the end of the
+    match, or `end` if the form does not match at `at`.
     """
     start, kind, expression = form
     match = expression.match(text, at)

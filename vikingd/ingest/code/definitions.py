@@ -142,11 +142,13 @@ def _is_plain(node: Node) -> bool:
 
 
 def _value(node: Node, field: str) -> Definition | None:
-    """Return the definition of the names that a declaration or an assignment gives values to.
+    """Return the definition that a declaration or an assignment makes; None if it has no name.
 
-    A name whose value is a function or a class is defined as that. None if there is no name.
+    In `limit = 3` the name "limit" has the kind "value". In `add = function () {}` the name "add"
+    has the kind "function", and the node is the function.
 
     Args:
+        node: the declaration or the assignment.
         field: the field of the node, or the type of child, that holds the names.
     """
     names: list[str] = []
@@ -217,7 +219,7 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _declared(declarator: Node) -> Node:
-    """Return the name in a declarator of C, which may be within others."""
+    """Return the node of the name in a declarator of C: `f` in `*f(int)`."""
     for _ in range(MAX_DEPTH):
         inner = declarator.child_by_field_name("declarator")
         if declarator.type in ("parenthesized_declarator", "reference_declarator"):

@@ -80,7 +80,7 @@ class Symbol(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The path and the name, as in the headings of passages."""
+        """The path and the name, joined as in the headings of passages."""
         return SECTION_SEPARATOR.join((*self.path, self.name))
 
 
@@ -243,7 +243,10 @@ def read_signatures(content: str, name: str, limit: int) -> str:
 
 
 def _rank(one: Symbol) -> int:
-    """Return the rank of a definition: 0; 1 for a module; 2 for a constant, which comes last."""
+    """Return the rank of a definition: 2 for a constant, 1 for a module, 0 for any other.
+
+    Definitions of a lower rank come first.
+    """
     if one.kind == VALUE and _CONSTANT.search(one.signature):
         return 2
     return 1 if one.kind == MODULE else 0

@@ -157,8 +157,9 @@ def _page(
 ) -> list[str]:
     """Return the Markdown blocks of a page.
 
-    The heading of a bookmark stands in the place of its line on the page, else at the top. A
-    heading of the page follows each of them, so that all text has its page.
+    The heading of a bookmark replaces the line of the page with the same text. If there is no such
+    line, the heading stands at the top. The heading "Page N" stands before each block of text, so
+    that every text has the number of its page in its section.
     """
     own = heading(_PAGE_LEVEL if has_bookmarks else 2, f"Page {number}")
     lines = text.split("\n") if text else []
