@@ -63,7 +63,7 @@ def fetch_repository(
         address: the address of a repository.
         ref: a branch, a tag or the whole name of a commit; "": the repository's own choice.
         folder: the directory of the checkout, which keeps its files between two fetches.
-        state: that of the fetch whose files were imported last; None: there is none.
+        state: the state of the last fetch whose files were imported; None: there is none.
         told: called with the number of objects that just came.
         cancelled: an event that ends the fetch.
 

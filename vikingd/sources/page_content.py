@@ -153,9 +153,9 @@ def _page(text: str, address: str, robots: str) -> PageContent:
 
 
 def _rendered(main: Any, title: str, metas: dict[str, str], styles: list[str], head: Any) -> bytes:
-    """Return a small page with the main part of a large one.
+    """Return the HTML of a page with only the main part, the title and the dates of a page.
 
-    The style sheets are kept, because the reader of the file finds hidden text by them.
+    The style sheets are kept, because the import of the file finds hidden text by them.
     """
     elsewhere = head is not None and any(
         "stylesheet" in (link.get("rel") or "").lower() for link in head.iter("link")
