@@ -107,7 +107,7 @@ class Part:
         return first, last_line(first, own.strip())
 
     def shortened(self, kept: str, mark: str) -> Part:
-        """Return the part with its text replaced by `kept`, its beginning, followed by `mark`."""
+        """Return the part cut to its beginning `kept`, to which `mark` is appended."""
         left = len(kept)
         segments: list[Segment] = []
         for segment in self.segments:
