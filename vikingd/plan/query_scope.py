@@ -1,6 +1,6 @@
-"""A query bound to one snapshot and to its scope there; the readable parts of its target.
+"""A query with the snapshot and the scope that it searches, and the readable parts of its target.
 
-Each part is a scope of its own.
+A caller may be allowed to read only some subtrees of the target. Each is a scope of its own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class QueryScope:
 
     @property
     def cost(self) -> int:
-        """The work of the answer, in texts that are scored in the same time."""
+        """The estimated work of the answer: the number of texts that can be scored in its time."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = self._scored() + tail
         if self.where is not None:
@@ -90,7 +90,7 @@ class QueryScope:
         return None
 
     def _scored(self) -> int:
-        """Return about how many texts of the base are scored."""
+        """Return the approximate number of texts that are scored, without those of the tail."""
         return int(self.counts[TEXTS])
 
     def script(self, vector: F32 | None) -> int:
@@ -143,8 +143,8 @@ class QueryScope:
     def ends(self, *, files: bool) -> tuple[int, int, int]:
         """Return (low, high, base) of the rows of the scope.
 
-        They are [low, high) in the base, and some rows of the tail, which begins at row `base`.
-        These are the last arguments of `place` and `row_at` of the kernels.
+        The scope has the rows [low, high) of the base, and some rows of the tail, which begins at
+        row `base`. `place` and `row_at` of the kernels take these three as their last arguments.
         """
         scope = self.scope
         if files:
