@@ -375,7 +375,7 @@ class _Steps:
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:
     """Add the beginning of the next passage after the first `count` steps, as much as fits.
 
-    Nothing is added if the abstract in its place shows more.
+    Nothing is added if the abstract in its place is longer, or if the beginning is very short.
     """
     n = count
     while (step := steps.get(n)) and not (step.in_full or n == 0):

@@ -23,7 +23,9 @@ _MAX_SENTENCE = 240
 _LEAST_SAID = 3  # words of content of a sentence of a turn
 _SIGNATURES = 80  # characters of the signatures of a file that are shown
 
+# A name that says nothing: "2024-01", "3f2a9c1b7d4e".
 _ORDINAL = re.compile(r"[\W\d_]*|[0-9a-f]{12,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# The speaker of a turn: "Ada: " or "**Ada King**: ".
 _SPEAKER = lazy(r"\s*[*_]{0,2}([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,2})[*_]{0,2} ?[:：](?!//)\s*")
 _ROLES = frozenset(
     ("user", "assistant", "human", "ai", "system", "bot", "用户", "用戶", "助手", "系统")
@@ -153,14 +155,14 @@ def first_sentence(child: Child, limit: int) -> str:
         return _cut_signatures(one_line(child.abstract[:_READ]), limit)
     text = _plain(child.abstract)
     cut = [one_line(one) for one in islice(sentences(text), _MOST_SENTENCES)]
-    if not label(child):  # a turn begins with a greeting, maybe
+    if not label(child):  # a turn of a conversation, which may begin with a greeting
         chosen = next((one for one in cut if len(content_words(_unspoken(one))) > 2), "")
         if chosen and chosen is not cut[0] and (found := _SPEAKER.match(cut[0])) is not None:
             chosen = found[0].lstrip() + chosen
         return shorten(chosen or "".join(cut[:1]), limit)
     if chosen := next(filter(is_topic_prose, cut), ""):
         return shorten(chosen, limit)
-    # That of a directory of source code is made of signatures.
+    # The abstract of a directory of source code consists of signatures.
     return _cut_signatures(one_line(text), limit) if child.is_directory else ""
 
 

@@ -179,9 +179,9 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
 
 
 def _with_headings(text: str, title: str) -> str:
-    """Return the first prose of Markdown, with the headings of level 2 after it if it is short.
+    """Return the first prose of Markdown; if it is short, with the headings of level 2 after it.
 
-    The headings are also added if the prose stands below one of them.
+    Prose below the second heading or a later one counts as short, unless it is very long.
     """
     above, headings = list[str](), 0
 

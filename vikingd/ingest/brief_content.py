@@ -20,17 +20,19 @@ _PAGES = (".html", ".htm", ".xhtml", ".ejs", ".erb")
 _COMPONENTS = (".vue", ".svelte", ".astro")
 _NO_PAGES = (*_COMPONENTS, ".xml", ".js", ".jsx", ".ts", ".tsx", ".php")
 
-# The signs of comments; for tools and of types the whole lines.
+# The marks of comments; a comment for tools ("/* eslint-disable */", "* @param a") as a whole.
 _MARKS = lazy(
     r"/\*+[ \t]*(?:@|istanbul|eslint|prettier)[^*\n]*\*/|/\*+|\*+/"
     r"|^[ \t]*\*(?:[ \t]*@[^\n]*|[ \t]+|$)",
     8,
 )
+# A stated description: "description: A tool", "<description>A tool</description>".
 _STATED = lazy(
     r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=](?>[ \t]*)(?![|>{\[])([^\n]{1,400})$"
     r"|<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\"",
     8,
 )
+# Lines that say nothing about a file: "import os", "#include <a.h>", "'use strict';", "---".
 _IMPORT = lazy(
     r"^(?:import\b(?:[^\n;{(]*(?:\{[^{}]*\}|\([^()]*\)))?[^\n]*"
     r"|from [\w.]+ import (?:\([^()]*\)|[^\n]*)"
@@ -38,24 +40,30 @@ _IMPORT = lazy(
     r"|#include[^\n]*|<\?xml[^\n]*|---)$",
     8,
 )
+# A key with or without a short value: "  host:", "port: 80", "name = demo".
 _KEY = lazy(
     r"^([ \t]*)(?:- )?[\"']?((?!//)[\w@$.*/-]+(?: [\w-]+)*)[\"']?[ \t]*[:=](?:[ \t]+|$)"
     r"(?:[\"']?([\w@./-][^\n\"',{\[]{0,39})[\"']?,?[ \t]*$)?",
     8,
 )
 _SECTION = lazy(r"^()\[{1,2}([^\]\n]+)\]()", 8)
+# The beginning of a style rule: ".menu a:hover {".
 _RULE = lazy(r"^([ \t]*)((?:@include )?[^\s{};/@&+\d][^{};\n]{0,200}?)[ \t]*\{", 8)
+# An XML element with a name: '<bean id="mailer"', "<artifactId>core<".
 _ELEMENT = lazy(
     r"<([\w:.-]+)(?:\s[^<>]*?)?\s(?:id|name|namespace|key|class)=[\"']([^\"'<>]+)[\"']"
     r"|<(name|artifactId|title|module|packaging)>([^<>]+)<"
 )
+# The properties of a component, in lines between "props: {" and "}".
 _PROPS = lazy(
     r"^((?>[ \t]*))(?:(?>[^\n{]*?\bdefineProps\b)[^\n{]*|props: ?)\{\n(.*?)^\1\}", 8 | re.DOTALL
 )
 _PROP = lazy(r"^([ \t]+)(\w+)\??:", 8)
 _SECRET = lazy(r"(?i)passw|secret|token|credential|(?:api|private|access)[-_ ]?key")
 _META = lazy(r"<(?:meta|link|html)\b[^<>]*>")
+# The tag of a component: "<UserList " or "<user-list>".
 _COMPONENT = lazy(r"<([A-Z]\w+|(?!router-|keep-)[a-z]+-[\w-]+)(?=[\s/>])")
+# A form field: ' name="email"', ' v-model="query"'.
 _FIELD = lazy(
     r"\s(?:name|id|placeholder|v-model|action|v-for|formControlName)=(?:\"([^\"\n]+)\"|'([^'\n]+)')"
 )
@@ -125,7 +133,7 @@ def _of_markup(text: str) -> Iterator[str]:
 
 
 def _by_depth(found: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the names of (indentation, name) pairs, those with the least indentation first."""
+    """Yield the names of (indentation, name) pairs, the least indented names first."""
     yield from (name for _, name in sorted(found, key=lambda one: len(one[0].expandtabs(4))))
 
 

@@ -195,7 +195,10 @@ def _check_vector(vector: bytes, field: str) -> None:
 
 
 def check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
-    """Raise InvalidField, naming the passage, for passages that do not fit a content."""
+    """Raise InvalidField, naming the passage, for passages that do not fit a content.
+
+    `length` is the number of characters of the content. Passages must be in order and within it.
+    """
     count = len(passages)
     if count > MAX_PASSAGES:
         raise InvalidField(

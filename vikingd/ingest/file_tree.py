@@ -113,7 +113,7 @@ class FileTree:
         if selection and not selection.with_secrets and (kind := always_secret(path.name)):
             tree.left_out[TOP] = LeftOut(printable(path), SECRETS, kind, uri)
             return tree
-        with suppress(OSError):  # the fault is told when the file is read
+        with suppress(OSError):  # the error is reported when the file is read
             size = path.stat().st_size
             if Rules(selection).is_too_large(size):
                 tree.left_out[TOP] = LeftOut(printable(path), TOO_LARGE, "", uri, size)
@@ -170,7 +170,7 @@ class FileTree:
             return False
         rules = rules.at(self.file(directory), directory, {entry.name for _, entry in entries})
         if any(entry.name == ATTRIBUTES_FILE for _, entry in entries):
-            with suppress(OSError):  # it decides on no file
+            with suppress(OSError):  # an unreadable file has no effect
                 text = os.fsdecode(read_regular(self.file(directory) / ATTRIBUTES_FILE))
                 self.attributes.add(directory, text)
         is_partial = False
@@ -178,7 +178,7 @@ class FileTree:
             below = f"{directory}/{name}" if directory else name
             is_directory = entry.is_dir(follow_symlinks=False)
             if entry.name == GIT:
-                continue  # nobody misses it
+                continue  # it is never imported, and no report names it
             if left_out := rules.leave_out(below, name, is_directory=is_directory, at=entry):
                 is_partial = is_partial or left_out[0] not in (HIDDEN, SKIPPED)
                 self._leave_out(below, entry, *left_out)

@@ -388,7 +388,7 @@ def text_of_file(path: Path) -> str:
 def decoded_file(path: Path, encoding: str = "") -> Decoded:
     """Return the text of a file, and its encoding.
 
-    `encoding` is that of a file that has no byte order mark and is not UTF-8.
+    A file that has no byte order mark and is not UTF-8 is read in `encoding`; "": it is detected.
 
     Raises:
         OSError: the file cannot be read, is too large, is no text, or has an unknown encoding.

@@ -39,7 +39,7 @@ _BESIDE = lazy(
     r"(?:is|was|has been) (?:\w+ )?(?:moved|deprecated|outdated|out of date|obsolete|incomplete"
     r"|under construction|a work in progress|translated|(?:auto-?)?generated|available in))"
     r"|(?i:th(?:is|e) (?:page|guide|section|tutorial|article|chapter|document) assumes\b)"
-    r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,48}){2,}\Z"  # the languages of a text, for one
+    r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,48}){2,}\Z"  # "English | Deutsch | Español"
     r"|(?:注意|提示|警告|重要)[:：]|本(?:文|页|文档)(?:由|已|假设|假定)|此(?:页|章节|章|节)假[设定]|翻译|此页"
     r"|[^。\n]{0,40}(?:公众号|公眾號|扫码|掃碼|微信群|交流群)"
 )

@@ -330,7 +330,7 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
     entry.items = [
         Unchanged(item.uri) if isinstance(item, Draft) else item
         for item in items
-        if not isinstance(item, Assumed)  # it is told once
+        if not isinstance(item, Assumed)  # it is reported once only
     ]
     entry.digest = digest_of(items)
 

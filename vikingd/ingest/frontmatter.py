@@ -20,6 +20,7 @@ from vikingd.ingest.toml_values import read_toml
 
 _MAX_CHARS = 16_384  # of a block; a longer block is content
 
+# A block between lines of marks: "---", "title: Setup", "---".
 _BLOCK = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*(?>\r\n?|\n)(?P<block>.*?)"
     r"^(?:(?P=mark)|(?<!\+)\.\.\.)[ \t]*(?=[\r\n]|\Z)",
@@ -148,7 +149,7 @@ def _dumper() -> Any:
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
-    # Numbers of YAML 1.2 alone; texts that look so get quotation marks.
+    # Numbers only in YAML 1.2, such as "0o17" and "1e3": strings like these get quotation marks.
     number = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+|0o[0-7]+")
     Dumper.add_implicit_resolver("tag:vikingd,number", number, list("-+.0123456789"))
     return Dumper

@@ -18,6 +18,7 @@ _MAX_DIGITS = 32  # of a number that may be exact; Python refuses to read thousa
 
 # Numbers of YAML 1.2. One with a leading zero is an identifier, such as the code of a town.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
+# A number with a fraction or an exponent: "1.5", ".5", "2e10", but not "1".
 _FLOAT = re.compile(
     r"[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|(?:0|[1-9][0-9]*)[eE][-+]?[0-9]+)"
 )

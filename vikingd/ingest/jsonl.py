@@ -287,12 +287,13 @@ def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft
     for fingerprint, entry in memories:
         states[fingerprint].append(entry)
     passages = list(draft.passages)
-    # What begins a memory takes a state of its text before what continues one does.
+    # Of passages with equal texts, the first passages of memories get an entry before others.
     for i in sorted(range(len(passages)), key=lambda i: passages[i].continues):
         of_text = states[_fingerprint(draft.content[passages[i].start : passages[i].end])]
         if of_text:
             passages[i] = replace(passages[i], entry=of_text.popleft(), continues=False)
-    # An older version may have cut long memories elsewhere; their first passages are others then.
+    # An older version may have cut long memories at other places, so that the texts of their first
+    # passages differ. If there are as many of these as entries left, they get them in order.
     left = [states[fingerprint].popleft() for fingerprint, _ in memories if states[fingerprint]]
     long = [
         i

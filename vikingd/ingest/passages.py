@@ -294,7 +294,7 @@ def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> 
     if syntax is Syntax.MARKDOWN and is_parsed:
         start = front_matter(content)[1]
         with suppress(markdown.TooCostly):
-            for is_page in (not entries, False):  # A page of directives alone is its directives.
+            for is_page in (not entries, False):  # Directives are kept if there is no other text.
                 found = markdown.blocks(
                     content,
                     start,

@@ -19,6 +19,7 @@ _FILLER = re.compile(
     r"|0?123(?:4(?:5(?:6(?:7(?:8(?:90?)?)?)?)?)?)?|abc(?:d(?:e(?:f(?:gh?)?)?)?)?|xyz"
     r"|(.)\1{2,}"
 )
+# The beginning of a reference instead of a value: "${VAR}", "<key>", "vault:", "env.KEY".
 _OPEN = re.compile(
     r"[$<*{\[]|![A-Za-z]|%\w+%|ENC\[|vault:|op://|arn:|env[.:]|process\.env|os\.|secrets\.|data:"
 )

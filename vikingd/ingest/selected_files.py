@@ -33,6 +33,7 @@ HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, DRAWING 
 """The rules that are in no ignore file; `unread_files` has more."""
 
 _BRACES = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
+# "1000", "64k", "10 MB", "1.5 GiB".
 _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*")
 
 
@@ -107,7 +108,10 @@ class Selection:
 
 
 def _globs(name: str, globs: Iterable[str]) -> Patterns:
-    """Return the patterns of an argument, which may also be one text."""
+    """Convert the globs of an argument, or a single glob, to patterns.
+
+    Raises InvalidField, naming the argument `name`, for an invalid glob.
+    """
     found = []
     for glob in [globs] if isinstance(globs, str) else globs:
         if _BRACES.search(glob):

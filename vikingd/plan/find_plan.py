@@ -87,7 +87,7 @@ class FindScope(QueryScope):
             method = Method.EXHAUSTIVE if scores_all or is_small else Method.BEST_FIRST
         if only is not None:
             limit, allowed = max(int(only.sum()), 1), only
-        else:  # the confidence looks at the first files, whatever the query wants to see of them
+        else:  # the confidence needs the FIRST best files, even if the query asks for fewer
             limit, allowed = max(query.limit, FIRST), self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
         alpha = query.alpha
@@ -145,7 +145,7 @@ class FindScope(QueryScope):
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method != kernel.BEST_FIRST or inverted is None or not len(self.raw_query.vector):
             return kernel.NO_ROWS
-        if not self.reads_all:  # its clusters tell of all vectors
+        if not self.reads_all:  # its clusters depend on vectors that the caller may not read
             return kernel.NO_ROWS
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return kernel.NO_ROWS

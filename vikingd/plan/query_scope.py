@@ -172,7 +172,7 @@ def parts_of(query: _Query, caller: Caller, snapshot: Snapshot) -> list[_Query]:
     if within is not None:
         return [query if within == uris.ROOT else replace(query, within=within)]
     if query.where:
-        filters.parse(query.where)  # first, as if the target did not exist
+        filters.parse(query.where)  # its error comes before that of a missing target
     roots = [(part, snapshot.root(part)) for part in caller.parts(query.target_uri)]
     found = [(part, root) for part, root in roots if root is not None]
     if not found and query.target_uri != uris.ROOT:

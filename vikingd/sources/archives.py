@@ -172,7 +172,7 @@ class _Unpacking:
         self.not_taken: list[NotTaken] = []
         self._names: dict[
             str, str
-        ] = {}  # those of files and directories, as other systems see them
+        ] = {}  # paths of files and directories by their form without case, in NFC
         self._members = self._unpacked = 0
 
     def count(self, length: int) -> None:

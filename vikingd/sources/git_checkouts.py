@@ -26,6 +26,7 @@ MAX_FILES, MAX_BYTES = 200_000, 2 << 30
 _MAX_LISTING = 64 << 20  # bytes of the names of a commit
 _NEW, _KEPT = "refs/vikingd/new", "refs/vikingd/kept"
 _ATTRIBUTES = "* -filter -ident -text -eol -working-tree-encoding\n"
+# "main" and "release/1.2", but not "-x", "a..b" and "a b".
 _REF = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _MAX_LFS = 1024  # bytes of a pointer

@@ -29,6 +29,7 @@ _POLL, _LOOK = 0.05, 1.0  # seconds
 _PATIENCE = 2.0  # seconds that an ended git may tidy up
 _MAX_OUTPUT = 1 << 20
 _MAX_ERRORS = 16 << 10
+# "Receiving objects:  12% (34/280)".
 _RECEIVED = re.compile(rb"(?:Receiving objects|Counting objects):\s+\d+% \((\d+)/")
 _KEPT = re.compile(
     r"GIT_(?:ASKPASS|SSH(?:_COMMAND|_VARIANT)?|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH"

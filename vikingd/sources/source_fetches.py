@@ -72,7 +72,7 @@ def fetch(
         fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
     else:
         fetched = _fetch_archive(address, record, last, folder, told, cancelled)
-    if cancelled.is_set():  # a site then has what is there
+    if cancelled.is_set():  # a cancelled fetch of a site returns a part of it
         raise InterruptedError
     fetched.state[_FOLDER] = fetched.folder.name
     return fetched

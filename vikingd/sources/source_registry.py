@@ -162,7 +162,7 @@ def locked(record: Record) -> Iterator[None]:
         try:
             yield
         finally:
-            if not _path(record.id).exists():  # no list would show what it left
+            if not _path(record.id).exists():  # no list would show the folder
                 shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(handle)

@@ -100,7 +100,7 @@ class _Cutter:
     def sequence(
         self, nodes: Iterable[Node], start: int, end: int, path: tuple[str, ...], depth: int
     ) -> None:
-        """Cut the bytes [start, end) with these sibling nodes into parts."""
+        """Cut the bytes [start, end), which contain the sibling nodes `nodes`, into parts."""
         done, comment = start, -1  # the start of the comments before the next node
         before = start
         for node in nodes:
@@ -143,7 +143,7 @@ class _Cutter:
         if self._has_room(begin, end):
             self._add(path, (*found.names, *members(found, self._grammar)), begin, end)
             return
-        # What continues one of many constants is in none of them.
+        # A part of a declaration of several names is not within any of these names.
         within = (*path, *found.names) if len(found.names) == 1 else path
         below = list(body_of(found.node, self._grammar, depth))
         if not below or depth > MAX_DEPTH:
@@ -182,7 +182,8 @@ class _Cutter:
                 continue
             first = self._with_comments(child.start_byte, start)
             is_long = not self._has_room(first, child.end_byte)
-            # The head of a line stays with what begins there: `TABLE = [`.
+            # The beginning of a line, such as `TABLE = `, stays in one part with a long `[...]`
+            # that begins in the same line.
             if not is_long or b"\n" in self._data[start:first].rstrip(b" \t"):
                 self._add(path, (), start, first)
                 start = first

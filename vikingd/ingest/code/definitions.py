@@ -25,6 +25,7 @@ _WORD = re.compile(r"[^\W\d]\w*[?!=]?\Z")
 _PATH = re.compile(r"::|\.")
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>")  # the innermost ones
 _BEHIND_NAME = re.compile(r"(?<=\w)\s*[<\[(].*", re.DOTALL)
+# The name of an operator of C++: "operator==" or "A::operator()".
 _OPERATOR = re.compile(r"(?:\A|(?<=::))operator\b\s*(?:\(\)|[^\s\w(]+|[^(]+)")
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\Z")  # `Stack` in `(s *Stack[T])`
 _TYPE_NAME = re.compile(r"(?<!['\w])(?!(?:mut|dyn|const|for)\b)(?:\w+::)*(\w+)")
@@ -244,7 +245,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     operator = _OPERATOR.search(text)
     before = text[: operator.start()] if operator else text.strip(" &*'\"`")
     if not before[:1].isalpha() and before[:1] not in "_$~#":
-        parts = []  # an operator, or a name that is computed
+        parts = []  # an operator, or a computed name such as `[key]`
     else:
         parts = _PATH.split(_BEHIND_NAME.sub("", _without_arguments(before)))
     parts = [part.strip() for part in parts]

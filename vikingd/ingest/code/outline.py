@@ -40,14 +40,17 @@ _MAX_LINES = 65_536  # of markup whose headings are read
 
 _MAX_COMMENT = 160  # characters of a comment beside a signature
 
+# A plain value: "= 3", '= "text"', "= [", "= true".
 _CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
 _WORD = re.compile(r"\w")
+# Definitions that say little: "x = require(", "func init()", "const a = useState".
 _IMPORTS = re.compile(
     r"\brequire\(|\bimport\(|\bTypeVar\(|^module [\"']|^func init\(\)|^__\w+(?: =|\Z)"
     r"|^(?:const|let|var) [^=]* = "
     r"(?:(?:define|use|with)[A-Z]\w*|(?:shallow)?[rR]ef|inject|reactive)\b"
 )
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[\s)]))// [^\n]*\n", re.MULTILINE)
+# Annotations before a signature: "@Override ", '@Get("/a") '.
 _ANNOTATIONS = re.compile(r"^(?:@[\w.]+(?:\((?:[^()\"]|\"[^\"]*\"|\([^()]*\))*\))?\s+)+")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
 _CUT_TYPE = re.compile(r"(?::| =)[^:=]*[\[(]\Z")  # of a value, whose text goes on

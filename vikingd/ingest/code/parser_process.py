@@ -92,7 +92,7 @@ class ParserProcess:
             kind: PASSAGES, OUTLINE or OPENING.
             content: the file's text.
             name: the file's name.
-            options: `entries` of PASSAGES.
+            options: for PASSAGES the argument `entries` of `passages.split`.
         """
         return self.read([(kind, content, name, *options)])[0]
 

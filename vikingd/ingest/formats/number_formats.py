@@ -11,6 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 
+# The tokens of "[>=100]#,##0.00 \"EUR\"": a bracket, digits, other characters, a quoted text.
 _TOKEN = re.compile(
     r"\"(?P<quoted>[^\"]*)\"?|\\(?P<escaped>.)|_(?P<space>.)|\*(?P<fill>.)"
     r"|\[(?P<bracket>[^\]]*)\]|(?P<general>general)|(?P<exponent>e[+-])"

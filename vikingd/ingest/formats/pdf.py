@@ -37,6 +37,7 @@ _LONG = 10  # characters of such a line; a shorter one is a label
 _HYPHEN = re.compile("[\x02\ufffe\xad][ ]*\n")
 _NUMBERED = re.compile(r"^(?:第.{1,5}[章节]|[\dA-Z]+(?:\.\d+)*\.?)\s*")
 _EAST = re.compile(f"[{HAN_CHARS}{KANA_CHARS}，、；]")
+# "D:20240131235900+01'00'".
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _ERRORS = {
     raw.FPDF_ERR_FORMAT: "is damaged, or no PDF",

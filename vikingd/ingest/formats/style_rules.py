@@ -13,6 +13,7 @@ _MAX_CSS = 1 << 20  # characters of style sheets that are read
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _BRACE = re.compile(r"[{}]")
 _SHOWN_MEDIA = re.compile(r"@(?:media\s+(?:only\s+)?(?:all|screen)|layer\b.*)\s*$", re.I)
+# A compound of a selector: "p.note#top[lang=en]".
 _COMPOUND = re.compile(r"(?P<tag>[a-z][\w-]*|\*)?(?P<rest>(?:[.#][\w-]+|\[[^\]]*\])*)", re.I)
 _PART = re.compile(r"([.#])([\w-]+)|\[\s*([\w-]+)\s*(?:=\s*[\"']?([^\"'\]]*)[\"']?\s*)?\]")
 _COMBINATOR = re.compile(r"\s*>\s*|\s+")
@@ -91,7 +92,7 @@ class Rule:
 
 
 class Rules:
-    """Rules, found by the elements that they may match.
+    """The rules of a page, with an index by tag, class and id.
 
     Args:
         rules: the rules.
