@@ -317,9 +317,9 @@ class _Steps:
         return listed < LISTED or (listed < MOST_LISTED and has_share)
 
     def _next_source(self) -> Part | None:
-        """Read parts until one of a new source comes, and return it; None at the end.
+        """Read parts until one is the first of its source, and return that; None at the end.
 
-        All parts that are read wait for the steps that show them in full.
+        All parts that are read are added to `_waiting`, for the steps that show them in full.
         """
         sources = self._parts.sources
         while len(sources) < self._sources and (part := next(self._remaining, None)):

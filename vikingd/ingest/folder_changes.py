@@ -259,7 +259,11 @@ class Folder:
         return tree
 
     def _find_moves(self, found: Difference, read: Callable[[str], list[FileItem]]) -> None:
-        """Fill `moved` and apply it to `before`, directories first."""
+        """Find the renames between `found.before` and `found.now`: directories, then files.
+
+        Add them to `found.moved`, and give their entries in `found.before` the new paths. Drafts of
+        files that were read for a comparison are added to `found.ready`.
+        """
         while move := _moved_directory(found.before, found.now, self._keeps_type):
             self._rename(found, *move)
         old = _only_in(found.before, found.now)
@@ -336,7 +340,7 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
 
 
 def has_vanished(item: Read) -> bool:
-    """Return True for a file or directory that was removed before it was read."""
+    """Return True if a result says that its file or directory was removed before it was read."""
     return isinstance(item, Unreadable) and item.reason in VANISHED
 
 

@@ -111,7 +111,14 @@ class IgnoreFiles:
     def _with(
         self, names: Collection[str], *, prefix: str, skip: int, steps: Collection[str]
     ) -> IgnoreFiles:
-        """Return these ignore files with those in the directory `path`; `names` are its entries."""
+        """Return these ignore files with those in the directory `self.path`.
+
+        Args:
+            names: the names of the entries of the directory.
+            prefix, skip: see `Placed`.
+            steps: the path to the top of the walk; patterns that leave out a directory on it are
+                not used.
+        """
 
         def placed(files: Iterator[tuple[Path, str]]) -> tuple[Placed, ...]:
             read = (self._read(path, label) for path, label in files)
@@ -142,7 +149,7 @@ class IgnoreFiles:
 
 
 def _without(patterns: Patterns, steps: list[str]) -> Patterns:
-    """Return the patterns without those that would leave out a directory on the path `steps`."""
+    """Return the patterns that leave out no directory on the path `steps`, and negated patterns."""
     ways = ["/".join(steps[:end]) for end in range(1, len(steps) + 1)]
     if not any(one.matches(way, is_directory=True) for one in patterns for way in ways):
         return patterns

@@ -255,7 +255,7 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
 def _is_hidden(token: Token, is_first: bool) -> bool:
     """Return True for a block that has only tags and comments, which a page does not show.
 
-    A block that begins with the name of a module is hidden only if it is the first one.
+    A block that begins with the comment `directives.MODULE` is hidden only if it is the first one.
     """
     if token.type != "html_block" or _TAG.sub("", token.content).strip():
         return False

@@ -301,15 +301,18 @@ def _symbols(
                 found.kind,
                 bisect_right(lines, child.start_byte),
                 bisect_right(lines, _last_byte(child, data)),
-                _named(signature, name),
+                _with_name(signature, name),
             )
         if found.kind in HOLDING and depth < _MAX_DEPTH:
             within = (*inside, found.names[-1]) if found.names else inside
             yield from _symbols(found.node, grammar, data, lines, within, depth + 1)
 
 
-def _named(signature: str, name: str) -> str:
-    """Return the signature of a definition; an anonymous function's gets its name in front."""
+def _with_name(signature: str, name: str) -> str:
+    """Return the signature with the name in front of it, unless it has the name already.
+
+    The signature of a function without a name is `(a, b)`; with the name "add" it is `add(a, b)`.
+    """
     if name in signature or not _WORD.search(signature):
         return signature
     return f"{name}{'' if signature[0] in '(<' else ' '}{signature}"

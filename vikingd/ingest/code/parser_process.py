@@ -97,10 +97,10 @@ class ParserProcess:
         return self.read([(kind, content, name, *options)])[0]
 
     def read(self, requests: Sequence[Request]) -> list[Any]:
-        """Send some requests to the child at once, and return their replies.
+        """Send several requests to the child in one batch, and return their replies in order.
 
-        If a request exceeds a limit, its reply is None and the last one. Later requests have no
-        reply.
+        If a request exceeds a limit, its reply is None, and the result ends with it: the requests
+        after it have no reply.
         """
         replies: list[Any] = []
         with self._lock:
