@@ -148,7 +148,7 @@ def bounds_below(address: str, below: str) -> Bounds:
 def _minimally_escaped(text: str, safe: str) -> str:
     """Return a part of an address with only the necessary escapes, in upper case.
 
-    "%61%2fb c" gives "a%2Fb%20c".
+    The characters in `safe`, which has "%", stay as they are. "%61%2fb c" gives "a%2Fb%20c".
     """
 
     def one(escape: re.Match[str]) -> str:
