@@ -36,7 +36,7 @@ from vikingd.lanes.call_pools import (
     wait_for_revision,
 )
 from vikingd.lanes.queues import Runner
-from vikingd.memory_calls.used_memories import count_used, placed
+from vikingd.memory_calls.used_memories import count_used, memories_shown
 from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import compile_finds
 from vikingd.plan.query_text import finds_of
@@ -216,7 +216,7 @@ class RetrievalService:
             def render() -> bytes:
                 started = perf_counter()
                 text = built(self._engine, sources, plan)
-                ids = [] if request.no_touch else placed(self._engine, text)
+                ids = [] if request.no_touch else memories_shown(self._engine, text)
                 notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
