@@ -40,6 +40,8 @@ _MARKUP = {
 }
 _LINK = lazy(r"\]\( ?<?([^\s)>]+)")
 
+# Matches a text that talks to a reader, or obeys an instruction in the material, in place of a
+# description: "As an AI", "I'm sorry", "Ignore all previous instructions", "Sure".
 _OBEYED = lazy(
     r"\bas an? (?:ai|artificial|language|assistant|large language)\b|\blanguage model,? i\b"
     r"|\bi(?:'m| am)(?: very)? (?:sorry|unable|not able|an ai|happy to|ready)\b"
