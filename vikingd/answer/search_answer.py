@@ -132,7 +132,10 @@ class Searcher:
     async def _found(
         self, plan: QueryPlan, query: SearchQuery, run: Runner
     ) -> tuple[FindHits, ...]:
-        """Return the answers to the plan's queries, from one snapshot and on one scale."""
+        """Return the hits of each query of the plan.
+
+        All are from one snapshot, and their scores can be compared.
+        """
         started = perf_counter()
         made = await self._vectors.embed_all((typed.query for typed in plan.queries), run)
         embed = Stage("embed", started, perf_counter())

@@ -10,8 +10,8 @@ from vikingd.answer.confidence import (
     Features,
     best_confidence,
     confidence_of,
+    confidence_to_show,
     features_of_texts,
-    shown_by,
 )
 from vikingd.answer.ranked_lists import RankedList, fused
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence
@@ -53,5 +53,5 @@ def kept_by_floor(
         memories: the number of memories that were found.
     """
     best = best_confidence([confidence_of(parts, model) for parts in questions]) or NO_CONFIDENCE
-    confidence = shown_by(best, memories) or NO_CONFIDENCE
+    confidence = confidence_to_show(best, memories) or NO_CONFIDENCE
     return confidence, not confidence.is_below(floor)

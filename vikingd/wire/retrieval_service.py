@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from vikingd.answer.context_sources import Source, below, built, sources_of
+from vikingd.answer.context_sources import Source, built, field_prefix, sources_of
 from vikingd.answer.find_answer import find_all
 from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
@@ -123,7 +123,7 @@ class RetrievalService:
             def answer(number: int, most_bytes: int) -> bytes:
                 cancellation.check()
                 engine = self._engine
-                with below(f"requests[{number}]"):
+                with field_prefix(f"requests[{number}]"):
                     plans = compile_finds(
                         engine, asked[number], made, CALLER.get(), engine.snapshot
                     )
@@ -245,7 +245,7 @@ class RetrievalService:
 
     def _source(self, request: retrieval_pb2.BuildContextRequest, name: str) -> Source:
         dimension, defaults = self._engine.store.dimension, self._settings.retrieval
-        with below(name):
+        with field_prefix(name):
             if name == "find":
                 query = decode.find_query(request.find, dimension)
                 # In THINKING each further file costs calls of the reranker.
