@@ -99,9 +99,9 @@ def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Mess
 
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
-    """Return an error with the reason why bytes do not parse as a message.
+    """Return the error for bytes that do not parse as a message.
 
-    The reason is mostly a string that is not UTF-8; the error names the first one.
+    Mostly a string is not UTF-8; then the error names the first such field, else `request`.
     """
     path = _bad_string(data, descriptor, count(_LOOKED_AT, -1))
     if path is not None:

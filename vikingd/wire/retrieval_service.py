@@ -49,7 +49,7 @@ from vikingd.wire.messages.retrieve_reply import RetrieveReply, retrieve_reply
 LIGHT_BYTES = 128 << 10
 """Bytes of the results in a reply that is made on the event loop."""
 
-_SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
+_SOURCES = 4  # the sources of a context may have this many times the bytes of a reply
 _FILES = 30  # limit of a find without one, whose passages become a context
 
 
@@ -132,9 +132,10 @@ class RetrievalService:
                 return batched(reply.data)
 
             def answer_share(numbers: Sequence[int]) -> list[bytes]:
-                """Return the replies to the queries with these numbers, which one thread answers.
+                """Answer the queries with these numbers on one thread; return their replies.
 
-                Bytes that a short reply does not need may be used by the later replies.
+                Together they have a share of the bytes of a reply. What a short reply leaves may be
+                used by the later ones.
                 """
                 left, replies = self._most_bytes * len(numbers) // len(queries), list[bytes]()
                 for number in numbers:

@@ -116,7 +116,9 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
 def remembering(
     request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, caller: Caller
 ) -> Remembering:
-    """Return the text to remember and its file; the store is read if several files are possible.
+    """Convert a Remember request to the text to remember and its file.
+
+    If the request names a type of memory, the index is read to choose among possible files.
 
     Raises:
         InvalidField: a field is invalid; the error names it as in the proto.
@@ -186,7 +188,9 @@ def once(
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
-    """Return the identity of a request with a request id; repetitions of it change nothing.
+    """Return the identity of a request, by which the store recognizes a repetition.
+
+    A repetition changes nothing and gets the stored reply.
 
     Args:
         request: the request; without a request id the result is None.
@@ -272,7 +276,7 @@ def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
 
 
 def one_scope(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
-    """Return where new memories belong: to no project, or to one project.
+    """Return the scope for new memories: global (of no project), or one project.
 
     Raises:
         InvalidField: the scope of the request has both.
