@@ -207,8 +207,8 @@ def find_of(
 def merged(found: Sequence[FindHits], limit: int) -> FindHits | None:
     """Return the best hits of all finds, at most `limit`; None without finds.
 
-    Each context appears once, with its best score; ties by URI. Each find may fill an equal share
-    of `limit`. The rest goes to the best hits of all finds that are left.
+    Each context appears once, with its best score; ties by URI. The best hits of each find get an
+    equal share of `limit`. The places that are left go to the best other hits of all finds.
     """
     if not found:
         return None

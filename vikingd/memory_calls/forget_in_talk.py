@@ -190,7 +190,7 @@ class _Deciding:
                 self._facts.append(candidate)
 
     def decide(self, request: ForgetRequest) -> None:
-        """Decide on a request."""
+        """Decide on a request, and record in `Forgets` what it removes or leaves in doubt."""
         known = list(self._facts)
         for number, one in enumerate(self._proposals):
             if self._is_before(one, request):
@@ -288,7 +288,10 @@ class _Deciding:
             self._forget_turns(request, named, gone)
 
     def _forget_turns(self, request: ForgetRequest, named: str, gone: Sequence[Text]) -> None:
-        """Remove the turns and the notes on changes that state forgotten memories."""
+        """Mark for removal the turns and the notes on changes that state forgotten memories.
+
+        A turn that may not be removed without being named is left in doubt.
+        """
         topic = Topic(request) if request.topic else None
         for one in self._changes:
             pair = _CHANGE.fullmatch(entries.said(one.passage))

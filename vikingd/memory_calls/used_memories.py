@@ -1,4 +1,4 @@
-"""Counts of the accesses of memories that were used; a memory that is only returned counts none."""
+"""Counts of the accesses of memories that were used; a memory is not used by being returned."""
 
 from __future__ import annotations
 

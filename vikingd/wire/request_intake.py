@@ -65,7 +65,7 @@ class Intake:
             self._waiting -= size
 
     def trim_later(self, size: int) -> None:
-        """Return freed memory to the system in a while, if a message of `size` bytes was large."""
+        """After a large message, of `size` bytes, return freed memory to the system in a while."""
         if size > INLINE_BYTES and not self._will_trim:
             self._will_trim = True
             asyncio.get_running_loop().call_later(_TRIM_AFTER, self._trim)

@@ -158,10 +158,10 @@ def question(material: Material, refused: str = "") -> Question:
 
 
 def material_tokens(material: Material) -> int:
-    """Return about how many tokens one question for a description takes, with its answer."""
+    """Return an estimate of the tokens of one question for a description, with its answer."""
     return question_tokens(question(material))
 
 
 def question_tokens(asked: Question) -> int:
-    """Return about how many tokens a question takes, with its answer."""
+    """Return an estimate of the tokens of a question, with its answer."""
     return approximate_tokens(asked.system) + approximate_tokens(asked.text) + _ANSWER_TOKENS

@@ -330,7 +330,7 @@ def _first_byte(reply: httpx.Response, have: int, size: int) -> int:
 
 
 def _append(reply: httpx.Response, file: Path, size: int, advance: Callable[[int], object]) -> bool:
-    """Append the body of a reply to a file; return False if it is longer than `size` allows."""
+    """Append the body of a reply to a file; stop and return False if the file exceeds `size`."""
     file.parent.mkdir(parents=True, exist_ok=True)
     have = max(size_of(file), 0)
     with file.open("ab") as opened:

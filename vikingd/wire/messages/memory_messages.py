@@ -94,7 +94,7 @@ def recall_query(
 
 
 def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_pb2.RecallResponse:
-    """Return the reply."""
+    """Convert the result of a Recall to its reply; `stages` are its timed steps."""
     reply = memories_pb2.RecallResponse(
         results=[memory_message(memory) for memory in result.memories],
         total_tokens=result.total_tokens,
@@ -150,7 +150,7 @@ def remembering(
 
 
 def remember_response(outcome: Outcome, revision: int) -> memories_pb2.RememberResponse:
-    """Return the reply."""
+    """Convert the outcome of a Remember, and the revision of its write, to its reply."""
     return memories_pb2.RememberResponse(
         outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
         id=outcome.entry.id,
@@ -175,7 +175,7 @@ def reinforcement(
 
 
 def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
-    """Return the reply."""
+    """Convert the result of a Reinforce to its reply."""
     return memories_pb2.ReinforceResponse(
         revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
     )
@@ -235,7 +235,10 @@ def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQ
 
 
 def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_pb2.ForgetResponse:
-    """Return the reply; it lists as many memories as fit, the forgotten ones first."""
+    """Convert the result of a Forget to its reply.
+
+    It lists as many memories as fit, the forgotten ones first.
+    """
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in choice.memories:
         cancellation.check()
