@@ -333,7 +333,7 @@ class KeyStore:
         return [key for key in found if by_operator or not key.is_operator]
 
     def revoke(self, id_: str, tenant: str, *, by_operator: bool = False) -> records.Key:
-        """Revoke a key of a tenant; a key that is revoked already keeps the time of that.
+        """Revoke a key of a tenant; a key that is revoked already keeps its time of revocation.
 
         Raises:
             NotFound: there is no such key.

@@ -268,7 +268,7 @@ def _valid_by_now() -> Overloaded:
 def _guard_stream(
     method: str, handler: Any, admission: Admission, metrics: Metrics, streams: Streams
 ) -> Guarded:
-    """Return the guarded handlers of a method that answers with a stream; it has no trace span."""
+    """Return the guarded handlers of a method that answers with a stream; no call is traced."""
     name, rule = method.rpartition("/")[2], admission.rules[method]
     parse = handler.request_deserializer
 

@@ -93,7 +93,7 @@ class Source:
 
     @cached_property
     def language(self) -> str:
-        """The language of a text in Latin letters; "" if it is not clear."""
+        """The language of `text` if it is in Latin letters, such as "en"; "" if it is not clear."""
         return language_of(_CODE.sub(" ", self.text))
 
     def repeats(self, words: Sequence[str]) -> bool:

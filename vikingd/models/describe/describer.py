@@ -128,9 +128,9 @@ def source_of(material: Material) -> Source:
 
 
 def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:
-    """Return a function that parses and checks an answer.
+    """Return a function that parses and checks the text of an answer.
 
-    It returns (the reason why the answer is refused, or "", the two texts).
+    The function returns (the reason why the answer is refused, or "", its abstract and overview).
     """
 
     def read(text: str) -> tuple[str, Answer]:
