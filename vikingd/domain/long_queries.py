@@ -62,7 +62,7 @@ def _first_part(text: str) -> str:
 
 
 def _last_part(text: str) -> str:
-    """Return the last paragraph of a text, or if it is long its last lines or words."""
+    """Return the last paragraph of a text; if it is too long, its last lines or words."""
     part = text[-LAST_PART:]
     for boundary in (_PARAGRAPH, re.compile("\n"), re.compile(" ")):
         if found := boundary.search(part):
