@@ -77,6 +77,7 @@ _WIDE_END = lazy(f"[{WIDE_CHARS}][{_NEUTRAL}]*[*_`~]*$")
 _NEUTRAL_END = lazy(f"(?:[{WIDE_CHARS}]|[{_NEUTRAL}])[*_`~]*$")
 _WIDE_START = lazy(f"[*_`~]*[{_NEUTRAL}]*[{WIDE_CHARS}]")
 _NEUTRAL_START = lazy(f"[*_`~]*(?:[{WIDE_CHARS}]|[{_NEUTRAL}])")
+# Code and links, which do not count for the script of a text: ```...```, `name`, https://example.org
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
 # A CJK character carries about as much meaning as four Latin letters. Chinese text with English

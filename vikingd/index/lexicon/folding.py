@@ -69,6 +69,7 @@ _AFTER = (
 )
 _STACKED = "\u1039\u17d2"  # the next consonant is below this one
 _BASE = rf"[^{_TIBETAN}{_BEFORE}{_AFTER}{_STACKED}\u0f0b]"
+# ภาษา gives ภา and ษา: a consonant with its vowel.
 _CLUSTER = lazy(
     rf"[{_TIBETAN}]+|[{_BEFORE}]*{_BASE}(?:[{_STACKED}]{_BASE}|[\u1000-\u1021](?=\u1037?\u103a)"
     rf"|[{_AFTER}{_STACKED}])*|[{_BEFORE}{_AFTER}{_STACKED}]+"
