@@ -55,8 +55,9 @@ class History(NamedTuple):
     def at(self, revision: int) -> Point:
         """Return the Point of a revision: the store's id, an epoch and the revision.
 
-        The epoch is the one in which the revision was committed. For the newest revision it is the
-        newest epoch: if this database is an older copy, its lost commits are of other epochs.
+        The epoch is that in which the revision was committed. For the newest revision it is the
+        newest epoch. So after an older copy replaced the database, its newest revision has a Point
+        that the lost history does not contain.
         """
         if revision == self.revision:
             return self.point

@@ -138,7 +138,8 @@ def with_ascii_digits(piece: str) -> str:
 def numbers(piece: str) -> list[str]:
     """Split a piece at its commas, but not inside a number.
 
-    1,250,000 gives 1250000, and so does 12,50,000. 100,200,300 may be a list, so its parts follow.
+    1,250,000 gives 1250000, and so does 12,50,000. 100,200,300 may be a list, so it gives
+    100200300 and also 100, 200 and 300.
     """
     whole = _GROUPED.sub(lambda found: _SEPARATORS.sub("", found[0]), piece)
     parts = _SEPARATORS.split(piece)
