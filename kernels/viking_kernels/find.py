@@ -120,7 +120,7 @@ class Found(NamedTuple):
 
 
 def scratch(directories: int, files: int, texts: int) -> Scratch:
-    """Return working memory for so many rows."""
+    """Return working memory for a tree with these numbers of rows."""
     return Scratch(
         lexical=np.zeros(texts, np.float32),
         titles=np.zeros(files, np.float32),
@@ -316,13 +316,13 @@ def score_nodes(
     weights: Weights,
     scratch: Scratch,
 ) -> F64:
-    """Return the exact final scores of living nodes of the scope, after any find in it.
+    """Return the exact final scores of living nodes of the scope, after a find in it.
 
     Args:
         nodes: [n] see arrays.encode_file.
         tree, vectors, stats, raw, scope: of the find.
         weights: Found.weights.
-        scratch: of the find, which kept the words.
+        scratch: of the find; scratch.lexical must still have its lexical scores.
 
     Returns:
         [n] scores in [0, 1].
@@ -367,8 +367,8 @@ def _adjusted(
 ) -> I64:
     """Return the k best of the files `kept` and plan.more, after the second stage of scoring.
 
-    The best plan.adjusted files of `kept`, and those that tie with the last of these, get the
-    stage. The others keep their order behind these: one factor makes their scores no higher.
+    The plan.adjusted best files of `kept` with their ties, and plan.more, get the second stage. The
+    scores of the others are multiplied by one factor: they keep their order and rank below these.
     """
     scope, named, factors = search.scope, plan.named, plan.factors
     count = _with_ties(plan.adjusted, kept, parts)
@@ -444,7 +444,7 @@ def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
 def _with_proposed(
     candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
 ) -> I32:
-    """Return the candidates, files of the best texts by words, and files of texts in `near`."""
+    """Return the candidates, the files of the best texts by words, and those of texts `near`."""
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)

@@ -50,7 +50,7 @@ class Walk:
         """Yield the directories and files in the order of their URIs.
 
         Args:
-            since: the URI to begin with, or any string: greater URIs follow.
+            since: a string; only URIs >= `since` are yielded.
             within: the subtree to which the result is limited.
             directories: False: files only.
         """
