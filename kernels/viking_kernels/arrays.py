@@ -44,7 +44,7 @@ the texts of its files and the abstracts of its directories. DOCUMENT_LENGTH is 
 OWN_LENGTH over the subtree. OWN_TEXT is 1 if the directory has an abstract.
 """
 
-# Columns of the parts of a file's score, in the order of the formulas in `hierarchy`.
+# Columns of the parts of a file's score, in the order of the formulas in `final_scores`.
 DENSE, LEXICAL, DENSE_SHARE, NODE, SMOOTHED, PARENT, PARENT_SHARE, TITLE_BONUS = range(8)
 FEEDBACK, COVER, REPLY, DATE, KIND = range(8, 13)  # of the second stage, see `second_stage`
 FINAL = 13
@@ -307,7 +307,7 @@ class Search(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of the parts of a file's final score, see `hierarchy`."""
+    """The weights of the parts of a file's final score, see `final_scores`."""
 
     parent: float  # b
     below_root: float  # b for the children of the scope's root

@@ -22,7 +22,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import PREFETCH_VECTORS
-from viking_kernels.hierarchy import final_score, parent_share, rescore_exactly, smooth
+from viking_kernels.final_scores import final_score, parent_share, rescore_exactly, smooth
 from viking_kernels.node_scores import dense_weight, file_score, score_codes
 from viking_kernels.scope import list_files, place, row_at
 from viking_kernels.select import best_positions, push_smallest

@@ -85,7 +85,7 @@ def adjust(
 
     Args:
         chosen: [n] indices of the files, by descending FINAL.
-        windows, parts, best: the windows and results of `hierarchy.parts_of_files`.
+        windows, parts, best: the windows and results of `final_scores.parts_of_files`.
         gains: from `bm25.score_scope`.
         named: [files of the scope] 1 if the query names the file's day; [0]: it names none.
         factors: [files of the scope] the factor of each file's kind; [0]: no kind is preferred.

@@ -30,8 +30,8 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import PREFETCH_VECTORS, cosine_upper_bound, parts_of_code, prepare
+from viking_kernels.final_scores import NEIGHBOUR_WEIGHT
 from viking_kernels.flat import is_allowed, is_inside
-from viking_kernels.hierarchy import NEIGHBOUR_WEIGHT
 from viking_kernels.node_scores import script_mismatch, text_score
 from viking_kernels.scope import place, tail_directories
 from viking_kernels.select import (

@@ -152,7 +152,11 @@ def context_type(uri: str) -> ContextType:
 
 
 def may_exist(uri: str) -> bool:
-    """Return True if a context with this URI may exist: at or below a typed root, or above one."""
+    """Return True if a context with this URI may exist.
+
+    It must be one of the roots whose contexts have a type, such as viking://resources, or be below
+    or above one of them.
+    """
     if context_type(uri) is not ContextType.UNSPECIFIED or uri == ROOT:
         return True
     segments = uri[len(ROOT) :].split("/")

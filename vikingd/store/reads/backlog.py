@@ -12,7 +12,7 @@ from vikingd.domain.uri import user_of
 from vikingd.store.checked_rows import vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.reads.backlog_order import CLASSES, Place, fair_order
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
 _DROPPED = "vectors.dropped"  # counts the calls that invalidated digests

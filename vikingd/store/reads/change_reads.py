@@ -11,7 +11,7 @@ from vikingd.domain.uri import ROOT, ancestors, parent
 from vikingd.store.checked_rows import Checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, raise_damage, store_damaged
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import check_descriptions, links, sound_contexts, upsert_of, upserts
 
 Found = Callable[[Damage], object]

@@ -20,7 +20,7 @@ from vikingd.ingest.abstracts import stated_abstract
 from vikingd.ingest.original_draft import as_put
 from vikingd.store.connection import Connection, Rows
 from vikingd.store.damage import Damage, raise_damage, shown
-from vikingd.store.reads.store_reads import DatabaseReads
+from vikingd.store.reads.database_reads import DatabaseReads
 from vikingd.store.rows import check_context, descriptions, metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,

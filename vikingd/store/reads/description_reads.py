@@ -13,7 +13,7 @@ from vikingd.domain.uri import context_type, name
 from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.store.checked_rows import read_checked
 from vikingd.store.connection import Connection
-from vikingd.store.reads.store_reads import DatabaseReads
+from vikingd.store.reads.database_reads import DatabaseReads
 from vikingd.store.rows import descriptions
 
 _FILES = """

@@ -12,7 +12,7 @@ from vikingd.domain.uri import subtree_bounds
 from vikingd.memory.memory_file_series import Key, Series
 from vikingd.memory.memory_types import MemoryFile, StoredEntry
 from vikingd.store.memory_series_reads import read_series, series
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
 
 _ENTRIES = """

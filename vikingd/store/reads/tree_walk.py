@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vikingd.domain.uri import is_within
 from vikingd.store.connection import Connection
 from vikingd.store.reads.context_reads import check_any, ranges
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 
 _NODES = """
 SELECT id, uri, is_directory FROM contexts
