@@ -69,7 +69,7 @@ class ConfigError(Exception):
 
 @contextmanager
 def usable(setting: str) -> Iterator[None]:
-    """Turn a ValueError into a ConfigError that names the setting."""
+    """Within the block, turn a ValueError into a ConfigError that names the setting."""
     try:
         yield
     except ValueError as error:
@@ -258,7 +258,7 @@ class Loaded:
 
 
 def _tables(key: str, rows: list[dict[str, Any]], origin: str) -> Iterator[str]:
-    """Yield the lines of an array of tables."""
+    """Yield the lines of an array of tables in TOML; a comment at each table names its origin."""
     for row in rows:
         yield from ("", f"{f'[[{key}]]':<60} # {origin}")
         yield from (f"{name} = {_json(value)}" for name, value in row.items())
@@ -340,7 +340,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both trees merged; `high` wins."""
+    """Return both trees of settings merged; where both have a value, that of `high` counts."""
     out = dict(low)
     for key, value in high.items():
         below = out.get(key)
@@ -386,7 +386,10 @@ def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the variables that hold keys, by settings that are not checked yet."""
+    """Yield the names of environment variables that hold keys, as the settings name them.
+
+    `merged` has the settings of all sources, which are not checked yet.
+    """
     rerank = merged.get("rerank")
     backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
     sections = [merged, *map(merged.get, ("embedding", "planner", "describer"))]
@@ -408,7 +411,7 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
     reasons: dict[str, list[str]] = {}  # a value that may have several types has several faults
     values: dict[str, str] = {}
     for fault in error.errors():
-        key = ".".join(str(part) for part in fault["loc"] if _is_name(part))
+        key = ".".join(str(part) for part in fault["loc"] if _is_of_setting(part))
         if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             reason = _REMOVED.get(key, "there is no such setting")
         elif fault["type"] == "missing":
@@ -425,8 +428,12 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
     )
 
 
-def _is_name(part: int | str) -> bool:
-    """Return False for a part of a place that is pydantic's name of one of several types."""
+def _is_of_setting(part: int | str) -> bool:
+    """Return True if a part of the location of an error belongs to the name of a setting.
+
+    Of ("retrieval", "floor", "float") the last part does not: pydantic adds the name of the type
+    that it has tried, if a setting may have several.
+    """
     return isinstance(part, int) or (part.isidentifier() and part not in ("float", "int", "str"))
 
 

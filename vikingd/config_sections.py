@@ -136,12 +136,15 @@ class Recall(_Section):
 
     @property
     def default_profile(self) -> str:
-        """The profile of a request that names none."""
+        """The profile of weights for a request without one: the configured profile.
+
+        If none is configured, it is "salience" if the section sets weights, else "relevance".
+        """
         weighted = {"semantic", "reinforcement", "recency", "access"} & self.model_fields_set
         return self.profile or ("salience" if weighted else "relevance")
 
     def table(self) -> Routes:
-        """Return the files of memories by the words that name them."""
+        """Return the table that finds known files of memories by the words of a query."""
         return Routes(self.routes)
 
 

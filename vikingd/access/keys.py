@@ -160,7 +160,7 @@ class KeyStore:
         return None
 
     async def catch_up(self) -> None:
-        """Read the changes of other nodes, see `SharedKeys.catch_up`."""
+        """Do nothing; `SharedKeys` reads the changes of other nodes here."""
 
     def tenant_limits(self, tenant: str) -> Limits:
         """Return the limits of a tenant from a cache, which the next call of `caller` refreshes."""
@@ -226,9 +226,9 @@ class KeyStore:
         return found
 
     def _refresh(self) -> None:
-        """Empty the caches of keys and limits if the file has changed.
+        """Empty the caches of keys and limits if the file has changed since the last look.
 
-        Changes of this process are seen at once, those of other processes within `_LOOK` seconds.
+        A change by this process is noticed at once, one by another process within `_LOOK` seconds.
         """
         now, own = time.monotonic(), self._own_changes
         if now < self._next_look and own == self._known_own_changes:
@@ -322,7 +322,7 @@ class KeyStore:
         Keys of operators are left out, unless an operator asks (`by_operator`).
         """
         self.write_uses()
-        with self._asking() as db:
+        with self._reading() as db:
             for row in db.execute(f"{records.SEALED} WHERE tenant = ?", (tenant,)).fetchall():
                 records.check_seal(row)
             rows = db.execute(
@@ -333,7 +333,7 @@ class KeyStore:
         return [key for key in found if by_operator or not key.is_operator]
 
     def revoke(self, id_: str, tenant: str, *, by_operator: bool = False) -> records.Key:
-        """Revoke a key of a tenant; a key that is revoked already keeps the time of that.
+        """Revoke a key of a tenant; a key that is revoked already keeps its time of revocation.
 
         Raises:
             NotFound: there is no such key.
@@ -441,12 +441,15 @@ class KeyStore:
             yield db
         self._own_changes += 1
 
-    def _asking(self) -> AbstractContextManager[Connection]:
-        """A transaction that reads the present state."""
+    def _reading(self) -> AbstractContextManager[Connection]:
+        """A transaction that only reads; it sees all changes that were committed before."""
         return self._file.transaction()
 
-    def _noting(self) -> AbstractContextManager[Connection]:
-        """A transaction for values that do not affect calls, such as times of last use."""
+    def _recording(self) -> AbstractContextManager[Connection]:
+        """A transaction that writes values which do not affect calls, such as times of last use.
+
+        Other processes do not empty their caches after it.
+        """
         return self._file.transaction("IMMEDIATE")
 
     def write_uses(self) -> None:
@@ -454,7 +457,7 @@ class KeyStore:
         used, self._used = self._used, {}
         if not used:
             return
-        with suppress(errors.StoreFailed, errors.StoreAway), self._noting() as db:
+        with suppress(errors.StoreFailed, errors.StoreAway), self._recording() as db:
             db.executemany(
                 "UPDATE keys SET used_at = ?1 WHERE id = ?2 AND coalesce(used_at, 0) < ?1",
                 [(at, id_) for id_, at in sorted(used.items())],

@@ -208,10 +208,12 @@ class KeysFile:
         )
 
     def _accepted_loss(self, accept_older: bool) -> str:
-        """Return the message if the file is older than its mark and that is accepted; else "".
+        """Check the file against its mark; return "", or the fault if `accept_older` accepts it.
+
+        The fault is that the file lacks changes which the mark records.
 
         Raises:
-            StoreDamaged: the file is older and `accept_older` is False.
+            StoreDamaged: there is this fault, and `accept_older` is False.
         """
         try:
             self._check()
@@ -282,9 +284,9 @@ class KeysFile:
 
 
 def _finish_rollback(path: Path) -> None:
-    """Undo the first write to a new file whose process was killed during that write.
+    """Undo an interrupted first write to a new file: its process was killed.
 
-    The read-only connection that follows could not undo it.
+    Opening the file for writing does it. A read-only connection, which comes next, could not.
     """
     if path.with_name(f"{path.name}-journal").exists():
         with closing(sqlite3.connect(path, timeout=5)) as connection:

@@ -70,9 +70,9 @@ def state_of(connection: sqlite3.Connection) -> State:
 
 
 def read_state(path: Path, *, without_log: bool = False) -> State:
-    """Return the state of a file of keys without a change to the file.
+    """Read the state of a file of keys by a read-only connection, which changes no file.
 
-    The write-ahead log stays a file of its own; with `without_log` it is not even read.
+    With `without_log`, changes that are only in the write-ahead log are ignored.
     """
     immutable = "&immutable=1" if without_log else ""
     uri = f"file:{quote(str(path))}?mode=ro{immutable}"

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
-# OpenSSL writes each byte of a character beyond ASCII as two digits. A pair of backslashes is one.
+# OpenSSL writes each byte of a character beyond ASCII as two hexadecimal digits: \C3\A9 is é. It
+# writes a backslash as two.
 _ESCAPED = re.compile(rb"\\\\|(?:\\[89A-F][0-9A-F])+")
 _SUBJECT = re.compile(r"[A-Za-z][A-Za-z0-9-]*=|[0-9.]+=")
 """The beginning of a subject: the type of its first attribute."""

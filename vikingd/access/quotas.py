@@ -18,7 +18,7 @@ _BURST = 1.0  # seconds; a full bucket has what this time brings
 _SLACK = 1e-6  # seconds; a caller that waits as long as told must not fail by rounding
 _PLACE_AFTER = 0.1  # seconds; when a call in flight ends is not known
 _FEW = 1_000  # keys or tenants below which idle ones are kept, which costs nothing
-_LOOKED_AT = 2  # usages that each call looks at above that, so that more can go than come
+_LOOKED_AT = 2  # usages that a call checks if there are more than _FEW; idle ones are dropped
 _DAY = 86_400  # seconds
 
 
@@ -64,9 +64,9 @@ class _Usage:
 
     Attributes:
         in_flight: calls that run now.
-        calls_full: the time at which the bucket of calls is full again. Each call moves it into the
-            future by 1 / rate. So one number tells how full the bucket is, or how deep in debt.
-        bytes_full: the same for the bucket of bytes.
+        calls_full: the time at which the bucket of calls will be full again. Each call moves this
+            time by 1 / rate, so it tells how full the bucket is, or how deep in debt.
+        bytes_full: the time at which the bucket of bytes will be full again.
     """
 
     limits: Limits
@@ -81,7 +81,10 @@ class _Usage:
         self.limits = limits
 
     def wait(self, size: int, now: float) -> tuple[float, str]:
-        """Return the seconds until a call may begin (0: now), and the limit that it waits for."""
+        """Return (seconds until a call of `size` bytes may begin, name of the limit it waits for).
+
+        (0, "") means that the call may begin now.
+        """
         limits = self.limits
         wait, name = 0.0, ""
         if limits.calls_in_flight and self.in_flight >= limits.calls_in_flight:

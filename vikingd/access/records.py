@@ -120,7 +120,7 @@ def seal(db: Connection, ids: Iterable[str]) -> None:
 def check_seal(row: Sequence[Any] | None) -> None:
     """Raise StoreDamaged if a key does not match its checksum.
 
-    `row` is a row selected with SEALED; None is accepted.
+    `row` was selected with the columns SEALED, the checksum last. None, a missing key, is accepted.
     """
     if row is not None and checksum(*row[:-1]) != row[-1]:
         raise StoreDamaged(

@@ -134,10 +134,10 @@ class SharedKeys(KeyStore):
             yield db
         self.copy()
 
-    def _asking(self) -> AbstractContextManager[Connection]:
+    def _reading(self) -> AbstractContextManager[Connection]:
         return self._tables.asking()
 
-    def _noting(self) -> AbstractContextManager[Connection]:
+    def _recording(self) -> AbstractContextManager[Connection]:
         return self._tables.noting()
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class SharedKeys(KeyStore):
 
 
 def _read_some(db: Connection, ids: _Rows, names: _Rows) -> tuple[_Rows, _Rows]:
-    """Return the rows of keys and of tenants that changed.
+    """Return (rows of keys, rows of tenants) from the database.
 
     They are the keys with these ids, and the keys and limits of the tenants with these names.
     """

@@ -52,10 +52,10 @@ class SharedTables(Protocol):
         """
 
     def noting(self) -> AbstractContextManager[Connection]:
-        """Run a transaction without a notice to other nodes, such as for times of last use."""
+        """Run a transaction that other nodes need not notice, such as for times of last use."""
 
     def asking(self) -> AbstractContextManager[Connection]:
-        """Run a transaction whose reads all see the same state of the database."""
+        """Run a transaction that only reads; all its reads see the same state of the database."""
 
     def timeline(self) -> str:
         """Return an identifier of the database server's history.

@@ -21,7 +21,7 @@ MOST_WAITING = 1_000
 
 _SLOPE = 0.2  # seconds of delay for each failure beyond the free ones
 _HALF_LIFE = 60.0  # seconds in which half of the failures are forgotten
-_MOST_FAILURES = FREE + LONGEST / _SLOPE  # more would only make the way back longer
+_MOST_FAILURES = FREE + LONGEST / _SLOPE  # more would only delay the recovery
 _REPORT_EVERY = 60.0  # seconds
 _MAX_ADDRESS = 64  # characters
 

@@ -5,18 +5,22 @@ Both are logistic functions of a few features of the scores:
     in_scope = logistic(b + w1 * cosine + w2 * usual + w3 * lexical + w4 * known + w5 * ln(files))
     among_results = logistic(c + v1 * (first - mean of ten) + v2 * node + v3 * (first - second))
 
-*cosine* is the largest cosine of the query with the best texts of the first ten results, not
-centred, computed from fp32 vectors. *usual* is the cosine of the query with the model's mean of its
-script: some questions have a high cosine with every text. *lexical* is BM25 of the first result
-over its ideal, before it is raised to the score floor. *known* is the share of the query's terms
-that the scope has at all. *node* is the node score of the first result. A query without a vector is
-judged by words alone, a query without terms by meaning alone. If the first result is in another
-script than the query, meaning alone counts, too, by *cosine* and the centred cosine. Each of these
-kinds has coefficients of its own.
+- *cosine*: the largest cosine of the query with the best texts of the first ten results. It is
+  computed from fp32 vectors, without subtracting a centroid.
+- *usual*: the cosine of the query with the embedder's prior centroid of the query's script. Some
+  questions have a high cosine with every text.
+- *lexical*: the BM25 score of the first result divided by the largest possible one, without the
+  score floor.
+- *known*: the share of the query's terms that occur in the scope.
+- *node*, *first*, *second*: the node score of the first result, and the scores of the first two.
+
+A query without a vector is judged by words alone, a query without terms by meaning alone. If the
+first result is in another script than the query, meaning alone counts, by the cosine and the
+centred cosine (less the centroids). Each of these kinds has its own coefficients.
 
 confidence.toml has the coefficients of each embedder; `python -m benchmarks.confidence` fits them.
-For another embedder the centred cosine takes the place of cosine and usual: raw cosines of models
-lie in different ranges, centred ones do not.
+An embedder that is not in the table is judged by the centred cosine instead of cosine and usual:
+raw cosines of embedders lie in different ranges, centred ones do not.
 """
 
 from __future__ import annotations
@@ -89,8 +93,8 @@ class Logistic(NamedTuple):
 def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     """Return the features of a scored scope; None if nothing matches.
 
-    They do not depend on the query's filters, limit and threshold: the scoring found at least FIRST
-    files, if the scope has so many.
+    They do not depend on the query's filters, limit and threshold, because the kernel returns the
+    first FIRST files whatever the query shows.
     """
     found = scored.found
     if not len(found.rows):
@@ -186,7 +190,9 @@ def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
 
 
 def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
-    """Return the kind of features: WORDS, MEANING, ACROSS (another script than the query) or BOTH.
+    """Return the kind of features: WORDS, MEANING, BOTH or ACROSS.
+
+    ACROSS: the first result is in another script than the query.
 
     Args:
         scope: the scope of the query.
@@ -217,11 +223,11 @@ def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
     return Confidence(in_scope, among, strength_of(in_scope, fitted))
 
 
-def shown_by(confidence: Confidence, results: int) -> Confidence | None:
-    """Return the confidence to show with `results` results; without results it is NOTHING.
+def confidence_to_show(confidence: Confidence, results: int) -> Confidence | None:
+    """Return the confidence that a reply with `results` results shows.
 
-    Return None if there are results but no features, such as directories whose files are all
-    filtered out.
+    Without results its strength is NOTHING. It is None if there are results but the confidence was
+    not measured, as for directories without files.
     """
     if results:
         return None if confidence is NO_CONFIDENCE else confidence
@@ -236,10 +242,10 @@ def strength_of(in_scope: float, fitted: Logistic) -> Strength:
 
 
 def best_confidence(answers: Sequence[Confidence | None]) -> Confidence | None:
-    """Return the confidence of the answer that the scope is most likely about.
+    """Return the best of several confidences; None stands for one that was not measured.
 
-    One that is NOTHING comes after all others. None, an answer whose confidence was not measured,
-    comes before NOTHING.
+    The best is the one with the highest in_scope that is not NOTHING. If there is none, it is None,
+    and if all were measured, the highest NOTHING.
     """
     known = [one for one in answers if one is not None]
     best = max(known, key=attrgetter("is_something", "in_scope"), default=NO_CONFIDENCE)
@@ -251,7 +257,10 @@ def _in_scope(one: Features, model: str) -> float:
 
 
 def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
-    """Return the values that the weights of in_scope multiply; `name` is from `name_for`."""
+    """Return the values of the features in the formula of in_scope, in the order of the weights.
+
+    `name` is the embedder from `name_for`.
+    """
     files = log(max(one.files, 1))
     if one.kind == WORDS:
         return one.lexical, one.known, files
@@ -264,22 +273,25 @@ def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
 
 
 def values_of_results(best: Sequence[tuple[float, float]]) -> tuple[float, ...]:
-    """Return the values that the weights of among_results multiply; missing results score 0."""
+    """Return the values of the features in the formula of among_results, in order of the weights.
+
+    `best` has (score, node score) of the first results. Missing results count with the score 0.
+    """
     scores = [score for score, _ in best]
     scores += [0.0] * (FIRST - len(scores))
     return scores[0] - sum(scores) / FIRST, best[0][1], scores[0] - scores[1]
 
 
 def logistic(weights: Sequence[float], values: Sequence[float]) -> float:
-    """Return 1 / (1 + exp(-x)) of the intercept, the first weight, and the weighted values."""
+    """Return 1 / (1 + exp(-x)) with x = weights[0] + weights[1] * values[0] + ..., in [0, 1]."""
     x = weights[0] + sum(map(mul, weights[1:], values))
     return 1.0 / (1.0 + exp(-x)) if x >= 0 else 1.0 - 1.0 / (1.0 + exp(x))
 
 
 def name_for(model: str, one: Features) -> str:
-    """Return the embedder under which confidence.toml has the functions for some features.
+    """Return the name of the embedder in confidence.toml whose functions judge these features.
 
-    It is NONE for words alone, and OTHER if the table does not have the model.
+    It is NONE for features of words alone, and OTHER for an embedder that is not in the file.
     """
     if one.kind == WORDS:
         return NONE

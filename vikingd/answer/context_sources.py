@@ -59,7 +59,7 @@ Source = FindQuery | RetrieveQuery | Sequence[ItemRef]
 
 
 class Sources(NamedTuple):
-    """The pieces that one source of a BuildContext call gives, and details for its reply."""
+    """The pieces of text from one source of a BuildContext call, and details for the reply."""
 
     pieces: Sequence[Piece]
     stages: tuple[Stage, ...]
@@ -81,8 +81,9 @@ async def sources_of(
 ) -> Sources:
     """Return the pieces of a source, of about `most_bytes`.
 
-    Pieces of a query are left out if its confidence is below `floor`; None leaves out what is
-    NOTHING. Contexts that the caller may not read are marked as gone, like missing ones.
+    If the confidence of a query is below `floor`, its pieces are left out; with None they are left
+    out if it is NOTHING. Contexts that the caller may not read are marked as gone, like missing
+    ones.
 
     Raises:
         NotFound: nothing readable exists below the target of the source.
@@ -90,14 +91,14 @@ async def sources_of(
         TooLarge: the sources have more bytes than a call may read.
     """
     if isinstance(source, FindQuery):
-        with below("find"):
+        with field_prefix("find"):
             plans, embed = await planned_find(engine, vectors, source, run)
             found = answered(plans, await reranked(source.text, plans, rerankers, run))
-        return _above(await run.away(_of_find, engine, found, embed, most_bytes), floor)
+        return _apply_floor(await run.away(_of_find, engine, found, embed, most_bytes), floor)
     if isinstance(source, RetrieveQuery):
-        with below("retrieve"):
+        with field_prefix("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)
-            return _above(
+            return _apply_floor(
                 await run.away(
                     lambda: _of_retrieve(engine, planned.run(), planned.embed, most_bytes)
                 ),
@@ -109,8 +110,8 @@ async def sources_of(
     return Sources(pieces, stages, (), revision, budget)
 
 
-def _above(sources: Sources, floor: float | None) -> Sources:
-    """Return sources; without their pieces if the confidence is below the floor."""
+def _apply_floor(sources: Sources, floor: float | None) -> Sources:
+    """Return the sources unchanged, or without pieces if the confidence is below the floor."""
     if sources.confidence is None or not sources.confidence.is_below(floor):
         return sources
     return sources._replace(pieces=(), left_out=len(sources.pieces))
@@ -137,8 +138,8 @@ def _outline_of(engine: Engine, uri: str) -> str:
 
 
 @contextmanager
-def below(field: str) -> Iterator[None]:
-    """Raise an InvalidField from the block again, with `field` before the name of its field."""
+def field_prefix(field: str) -> Iterator[None]:
+    """Within the block, put `field` before the field of an InvalidField, as in "find.limit"."""
     try:
         yield
     except InvalidField as error:
@@ -146,10 +147,10 @@ def below(field: str) -> Iterator[None]:
 
 
 def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> Sources:
-    """Return the passages of a find, or a context as a whole if it shows none.
+    """Return the passages of each hit of a find as pieces; a hit without passages is one piece.
 
-    The best passage has the score of its file. The others have less, in proportion to their own
-    scores.
+    The best passage of a file has the score of the file. The others have less, in proportion to
+    their own scores.
     """
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     uris = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))
@@ -198,7 +199,7 @@ def _piece(uri: str, score: float, passage: ShownPassage, date: str) -> Piece:
 
 
 def _dates(engine: Engine, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, str]:
-    """Return by row the day (UTC) on which a memory was last said; other texts are left out."""
+    """Return the day (UTC) on which each memory was last said, by row; other texts are left out."""
     texts, memory = snapshot.tree.texts, int(ContextType.MEMORY)
     chosen = [row for row in rows if snapshot.dir_type[texts.directory[row]] == memory]
     if not chosen:
@@ -218,9 +219,9 @@ def _day(time: int) -> str:
 
 
 def _fitting(uris: Iterable[str], budget: ReplyBudget, count: int) -> list[str]:
-    """Return the first URIs that fit into the budget.
+    """Return the URIs up to the first one that does not fit into the budget.
 
-    If some do not fit, `budget.left_out` becomes `count`, the number of all, less those returned.
+    `count` is the number of all URIs. `budget.left_out` is set to the number of those left out.
     """
     kept: list[str] = []
     for uri in uris:
@@ -238,9 +239,9 @@ def _sources(
     pieces: Sequence[Piece],
     budget: ReplyBudget,
 ) -> Sources:
-    """Return sources with these pieces, and the stages and notes of the find or retrieval.
+    """Return `Sources` of these pieces, with the stages and notes of the find or retrieval.
 
-    The result has a new budget, for the summaries of the contexts that the pieces belong to.
+    They have a new budget, for the summaries of the contexts to which the pieces belong.
     """
     stages = (embed, *found.stages, Stage("reply", started, perf_counter()))
     notes = (*found.degraded, *budget.notes())
@@ -313,10 +314,13 @@ def _with_summaries(
 def _directories_of(
     engine: Engine, whole: Mapping[str, tuple[str, str, str]]
 ) -> dict[str, tuple[str, str, str]]:
-    """Return (abstract, overview, "") by URI of the directories among whole contexts.
+    """Return (abstract, overview, "") by URI for directories, with missing texts extracted.
 
-    A missing abstract is extracted from the children, and so are missing overviews of the first
-    _MOST_OVERVIEWS directories.
+    The texts are extracted from the children. Only the first _MOST_OVERVIEWS missing overviews are.
+
+    Args:
+        engine: the engine.
+        whole: (abstract, overview, content) by URI; contexts with content are not directories.
     """
     bare = [uri for uri, (abstract, _, content) in whole.items() if not (abstract or content)]
     brief = [uri for uri, (_, overview, content) in whole.items() if not (overview or content)]

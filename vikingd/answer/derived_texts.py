@@ -40,7 +40,7 @@ class _Extracts:
         self._kept: OrderedDict[bytes, str] = OrderedDict()
 
     def of(self, material: object, make: Callable[[], str]) -> str:
-        """Return the extract of a material from the cache, or make it and keep it.
+        """Return the extract of a material; call `make` for it if it is not in the cache.
 
         Materials with equal `repr` have the same extract.
         """
@@ -66,9 +66,10 @@ def _abstract_of(children: Sequence[Child]) -> str:
 
 
 def directory_abstracts(store: Reads, uris: Collection[str]) -> dict[str, str]:
-    """Return an extracted abstract for each directory by URI; empty directories are left out.
+    """Return an extracted abstract for each directory, by URI; empty directories are left out.
 
-    A subdirectory without an abstract contributes one that is made of its own children.
+    An abstract is made of the abstracts of the children. A subdirectory without an abstract gets
+    one for this purpose that is made of its own children.
     """
     children = _below_lone(store, uris, _CHILDREN, _OF_CHILDREN)
     bare = {
@@ -107,7 +108,10 @@ def _below_lone(
 
 
 def described(store: Reads, context: Context) -> Context:
-    """Return a context with missing abstract and overview extracted, and the makers of both."""
+    """Return a context with its missing abstract and overview extracted.
+
+    `abstract_by` and `overview_by` of the result name the maker of each text.
+    """
     abstract, overview = context.abstract, context.overview
     if context.is_directory:
         if not overview:
@@ -170,7 +174,10 @@ def _children_of(
 
 
 def _filled(uri: str, children: Sequence[Child], abstracts: Mapping[str, str]) -> list[Child]:
-    """Return the children of a directory; those in `abstracts` (by URI) get that abstract."""
+    """Return the children of a directory; those without an abstract get one from `abstracts`.
+
+    `abstracts` is by the URI of the child.
+    """
 
     def fill() -> Iterator[Child]:
         for child in children:

@@ -28,7 +28,10 @@ Preference = tuple[int, int, str]
 
 
 def preferences(snapshot: Snapshot, files: Iterable[int]) -> dict[int, Preference]:
-    """Return the preference of each file, by its row. A file without a kind counts as source."""
+    """Return (rank of the kind, length of the URI, URI) of each file, by row: least is preferred.
+
+    A file without a kind counts as source.
+    """
     wanted = list(files)
     kinds = snapshot.file_columns.values(KEY, wanted, snapshot.revision)
     found = {}

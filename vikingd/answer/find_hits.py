@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import NamedTuple, TypeVar
 
-from vikingd.answer.confidence import Features, best_confidence, confidence_of, shown_by
+from vikingd.answer.confidence import Features, best_confidence, confidence_of, confidence_to_show
 from vikingd.answer.find_trace import merged_trace
 from vikingd.answer.scored_scope import Relations
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
@@ -63,7 +63,7 @@ def merged(plan: FindPlan, parts: Sequence[FindHits]) -> FindHits:
     """Return the best hits of the scopes of a plan; their scores have one scale."""
     confidence = confidence_of((part.features for part in parts), plan.model)
     if len(parts) == 1:
-        parts[0].confidence = shown_by(confidence, len(parts[0].hits))
+        parts[0].confidence = confidence_to_show(confidence, len(parts[0].hits))
         return parts[0]
     linked: Relations = {}
     for part in parts:
@@ -83,15 +83,14 @@ def merged(plan: FindPlan, parts: Sequence[FindHits]) -> FindHits:
         tuple(dict.fromkeys(note for part in parts for note in part.degraded)),
         merged_trace([(part.hits[0].score if part.hits else 0.0, part.trace) for part in parts]),
         rerank,
-        confidence=shown_by(confidence, len(hits)),
+        confidence=confidence_to_show(confidence, len(hits)),
     )
 
 
 def rounds(lists: Sequence[Sequence[_T]], key: Callable[[_T], Hashable]) -> Iterator[list[_T]]:
-    """Yield the rounds in which ranked lists are interleaved.
+    """Yield the rounds in which ranked lists are interleaved; each round is a list of items.
 
-    A round takes from each list, in the order of the lists, its next item whose key was not taken
-    yet.
+    A round has one item from each list: the next one whose key no earlier item has.
     """
     taken: set[Hashable] = set()
     left = [iter(one) for one in lists]
@@ -111,10 +110,11 @@ def rounds(lists: Sequence[Sequence[_T]], key: Callable[[_T], Hashable]) -> Iter
 def taking_turns(
     lists: Sequence[Sequence[_T]], key: Callable[[_T], Hashable], score_of: Callable[[_T], float]
 ) -> Iterator[tuple[_T, float]]:
-    """Yield the items of ranked lists by rounds, and in a round by score, each with its new score.
+    """Interleave ranked lists; yield each item with a new score.
 
-    All items of a round get the score of the best of them, lowered by the least amounts that make
-    scores fall strictly. So the order by score is the order of the result.
+    Items come round by round (see `rounds`), and within a round by their old score. An item's new
+    score is the highest old score in its round, but always less than that of the item before. So
+    the new scores fall strictly, and sorting by them keeps the order.
     """
     last = math.inf
     for items in rounds(lists, key):
@@ -132,7 +132,7 @@ def in_rounds(found: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
 
 
 def linked_of(found: Sequence[FindHits]) -> Relations:
-    """Return the relations of all hits; for a hit of several finds, those of the first find."""
+    """Return the relations of all hits by row; a hit of several finds has those of the first."""
     linked: Relations = {}
     for one in reversed(found):
         linked |= one.linked
@@ -140,7 +140,7 @@ def linked_of(found: Sequence[FindHits]) -> Relations:
 
 
 def twins_of(found: Sequence[FindHits]) -> Mapping[int, int]:
-    """Return the twins of all hits by row; see the module `twins`."""
+    """Return the twins of all hits by row; see the module `translated_twins`."""
     twins: dict[int, int] = {}
     for one in reversed(found):
         twins.update(one.twins)

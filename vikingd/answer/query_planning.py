@@ -76,9 +76,10 @@ class QueryVectors:
     async def embed_all(
         self, texts: Iterable[str], deadline: Deadline
     ) -> dict[str, tuple[F32 | None, Degraded]]:
-        """Return by text its vector, or None with a note for the reply if the embedder failed.
+        """Return (vector, notes for the reply) of each text, by text.
 
-        Without an embedder it is None without a note.
+        If the embedder failed, the vector is None and a note says so. Without an embedder the
+        vector is None, and there is no note.
         """
         once = list(dict.fromkeys(texts))
         if len(once) < 2:  # a task would take longer than a vector that is kept
@@ -101,7 +102,7 @@ def embedder_failed(error: EmbedderFailed, instead: str) -> Degradation:
 async def embed_in_share(
     threads: Threads, deadline: Deadline, embed: Callable[[str], _T], text: str
 ) -> _T:
-    """Embed a text within a share of the call's remaining time; return the result of `embed`.
+    """Return `embed(text)`, which runs on a thread within a share of the call's remaining time.
 
     Raises:
         EmbedderFailed: the embedder failed, or did not answer in time.
@@ -146,7 +147,7 @@ class PlannedRetrieve(NamedTuple):
         vector: the vector of the query; None if only words are searched.
         degraded: notes for the reply.
         embed: the time that the embedding of the query took.
-        ready: ranked lists that were computed during the embedding, by their names.
+        ready: ranked lists that were computed during the embedding, by name ("keyword").
     """
 
     plan: RetrievePlan
@@ -156,7 +157,7 @@ class PlannedRetrieve(NamedTuple):
     ready: Mapping[str, Ranked]
 
     def run(self) -> RetrieveHits:
-        """Return the hits."""
+        """Run the retrieval and return its hits."""
         return retrieve(self.plan, self.vector, self.degraded, self.ready)
 
 

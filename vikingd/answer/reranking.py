@@ -1,4 +1,7 @@
-"""The answers to finds: by plain scores in QUICK, by walks of a reranker in THINKING."""
+"""The answers to finds: by the scores of the kernels in QUICK, by a reranker in THINKING.
+
+In THINKING each scope has a walk (see `thinking`), which chooses the contexts to rerank.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ async def reranked(
 async def _reranked(
     query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
 ) -> tuple[FindHits, ...]:
-    """Return the hits of each plan, after the walks of all its scopes."""
+    """Run the walks of all scopes at the same time; return the hits of each scope.
+
+    If the reranker fails in one walk, all scopes get the hits of QUICK.
+    """
     model = rerankers.named(query)
     walks = await asyncio.gather(
         *(
@@ -77,7 +83,7 @@ async def _reranked(
 
 
 async def _walk(query: str, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
-    """Run a walk to its end.
+    """Run a walk: send its documents to the reranker, round by round, until it has no more.
 
     Raises:
         RerankFailed: the reranker gave no scores for a round.
@@ -91,9 +97,13 @@ async def _walk(query: str, walk: Walk, rerankers: Rerankers, run: Runner) -> No
 
 
 def _time_left(run: Runner, spare: float) -> float | None:
-    """Return the seconds that the reranker may take.
+    """Return the seconds that a call of the reranker may take; None without a deadline.
 
-    `spare` seconds of the call are kept for the work after it. None: the call has no deadline.
+    The rest of the time is kept for making the answer: `spare` seconds, and a share of what is
+    left.
+
+    Raises:
+        RerankFailed: no time is left for the reranker.
     """
     left = run.left()
     if left is None:

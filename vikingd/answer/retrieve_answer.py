@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.answer.confidence import confidence_of, features_of_texts, shown_by
+from vikingd.answer.confidence import confidence_of, confidence_to_show, features_of_texts
 from vikingd.answer.equal_texts import preferences
 from vikingd.answer.filtered_files import Listed, list_files
 from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
@@ -104,13 +104,16 @@ def retrieve(
     degraded: Degraded = (),
     ready: Mapping[str, Ranked] | None = None,
 ) -> RetrieveHits:
-    """Run a plan; return its texts or its page, and the outcome if there are none.
+    """Run a plan; return its texts, or a page of a listing.
+
+    If nothing is found, the plan is run again without the query's optional clauses.
 
     Args:
         plan: the plan of the retrieval.
         vector: [dim] the query's embedding, of any length; None: words alone count.
         degraded: notes for the reply.
-        ready: lists of the scope `plan.two_sides` that were computed before, by name.
+        ready: ranked lists that were computed before, by name ("vector", "keyword"); only for a
+            plan with one scope, `plan.two_sides`.
     """
     for scope in plan.scopes:
         _ = scope.boosts  # raises if one is malformed
@@ -154,7 +157,7 @@ def _search(plan: RetrievePlan, vector: F32 | None, ready: Mapping[str, Ranked])
         outcome,
         tuple(stages),
         traces=_traces(pools) if query.trace else None,
-        confidence=shown_by(confidence_of(features, plan.model), len(hits)),
+        confidence=confidence_to_show(confidence_of(features, plan.model), len(hits)),
     )
 
 
@@ -176,7 +179,10 @@ def _listing(plan: RetrievePlan) -> RetrieveHits:
 def _pool(
     scope: TextScope, vector: F32 | None, ready: Mapping[str, RankedList], stages: list[Stage]
 ) -> _Pool:
-    """Return the candidate hits of a scope: those to show, or more if the query wants diversity."""
+    """Return the candidate hits of a scope, at least as many as the query shows if there are.
+
+    The search is repeated with longer lists until no further text can be one of them.
+    """
     depth = scope.depth
     while True:
         found, sides = _ranked(scope, vector, depth, ready, stages)
@@ -188,7 +194,7 @@ def _pool(
 
 
 def _is_settled(scope: TextScope, found: RankedList, hits: Sequence[TextHit]) -> bool:
-    """Return True if no text after the end of `found` can become a hit."""
+    """Return True if a longer list than `found` could not change the hits."""
     query = scope.query
     most = found.scores.item(-1) * scope.most_boost
     if query.score_threshold is not None and most <= query.score_threshold:
@@ -260,7 +266,7 @@ def _boosted(hit: TextHit) -> TextHit:
 
 
 def _merged(query: RetrieveQuery, snapshot: Snapshot, pools: Sequence[_Pool]) -> list[TextHit]:
-    """Return the hits of all scopes by score, each text once, as many as one scope may have."""
+    """Merge the hits of all scopes by score, each text once."""
     if len(pools) == 1:
         return pools[0].hits
     hits = [hit for pool in pools for hit in pool.hits]
@@ -309,16 +315,17 @@ def _preferred(
     equal: Mapping[int, list[TextHit]],
     files: set[int],
 ) -> list[TextHit]:
-    """Replace each hit by the one of the preferred file with an equal text; return all in order.
+    """Of hits with equal texts show the one of the preferred file; return the hits in order.
 
-    The replaced files become `copies` of the hit.
+    The shown hit has the best score of the equal ones. The other files become its `copies`.
 
     Args:
         query: the query.
         snapshot: the index that the rows belong to.
         kept: the best hit of each text.
         equal: other hits of the same text, by the index of the text in `kept`.
-        files: the files of `kept`; with `group_by_context` none is shown twice.
+        files: the files of `kept`; with `group_by_context` no file is shown twice. Files that are
+            shown instead are added.
     """
     file_of = snapshot.tree.texts.file.item
     with_text = {

@@ -48,10 +48,15 @@ def score(
     only: U8 | None = None,
     keeps_words: bool = True,
 ) -> Scored:
-    """Score a scope; `whole` and `only` as in `FindScope.kernel_plan`.
+    """Score a scope for a find.
 
-    The scores of directories stay in `scratch`. If the snapshot has links, the lexical scores stay,
-    too, and `relations` must be called to clear them. With `keeps_words` False they do not stay.
+    Args:
+        scope: the find and its scope.
+        scratch: arrays of the kernels. The scores of directories stay in them for later steps. If
+            the snapshot has links, the lexical scores stay, too, until `relations` clears them.
+        whole: see `FindScope.kernel_plan`.
+        only: see `FindScope.kernel_plan`.
+        keeps_words: False: the lexical scores do not stay in `scratch`.
     """
     terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
     plan = scope.kernel_plan(terms, only, whole=whole)
@@ -66,9 +71,11 @@ def score(
 def _with_named_days(
     scope: FindScope, terms: Terms, plan: kernel.Plan, scratch: Scratch
 ) -> kernel.Plan:
-    """Return the plan with the files of the days that the query names, and the best of these files.
+    """Return the plan with the fields `named` and `more` set, which are about named days.
 
-    A question such as "what did I do on 3 May?" names a day.
+    A question such as "what did I do on 3 May?" names a day. `named` marks the files of this day.
+    `more` has the best of them, which are found by a scoring of their own. If the scope has none,
+    the plan is returned unchanged.
     """
     named = scope.of_named_days()
     allowed = named & plan.allowed if len(plan.allowed) else named
@@ -90,10 +97,10 @@ def _with_named_days(
 
 
 def relations(find: FindScope, scored: Scored, rows: Iterable[int], scratch: Scratch) -> Relations:
-    """Return the best relations of some nodes, at most MAX_RELATIONS each, by score, then by URI.
+    """Return the best relations of each node, at most MAX_RELATIONS, by score, then by URI.
 
-    Both ends are in the scope of the find. `scratch` must still have the lexical scores of the
-    find; this function clears them, so call it last.
+    The score of a relation is that of its other end, which is in the scope, too. `scratch` must
+    still have the lexical scores of the find. This function clears them, so call it last.
     """
     snapshot, scope = find.snapshot, find.scope
     found: Relations = {}

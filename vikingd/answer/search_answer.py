@@ -132,7 +132,10 @@ class Searcher:
     async def _found(
         self, plan: QueryPlan, query: SearchQuery, run: Runner
     ) -> tuple[FindHits, ...]:
-        """Return the answers to the plan's queries, from one snapshot and on one scale."""
+        """Return the hits of each query of the plan.
+
+        All are from one snapshot, and their scores can be compared.
+        """
         started = perf_counter()
         made = await self._vectors.embed_all((typed.query for typed in plan.queries), run)
         embed = Stage("embed", started, perf_counter())
@@ -204,8 +207,8 @@ def find_of(
 def merged(found: Sequence[FindHits], limit: int) -> FindHits | None:
     """Return the best hits of all finds, at most `limit`; None without finds.
 
-    Each context appears once, with its best score; ties by URI. Each find may fill an equal share
-    of `limit`. The rest goes to the best hits of all finds that are left.
+    Each context appears once, with its best score; ties by URI. The best hits of each find get an
+    equal share of `limit`. The places that are left go to the best other hits of all finds.
     """
     if not found:
         return None

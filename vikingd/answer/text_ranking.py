@@ -83,13 +83,15 @@ def lists(scope: TextScope, vector: F32 | None, depth: int) -> tuple[RankedList,
 def ranked_in_files(
     scope: TextScope, vector: F32, depth: int, also: Sequence[str] = ()
 ) -> tuple[RankedList, RankedList]:
-    """Rank passages by words and meaning together with their file and the passages beside them.
+    """Rank passages by their own scores, those of the passages beside them, and that of their file.
 
-    Return this list and the list of candidates. The candidates are the first `depth` texts by their
-    own scores. The first list has at most `depth` texts; texts of the files `also` come on top, as
-    many again. See `weighted_search.rank_in_files`. A find's gate is not used: it lowers the share
-    of a parent that says nothing new, but here the file's score is one of its own passages, never a
-    mean.
+    The candidates are the first `depth` texts by their own scores (words and meaning), and the
+    first `depth` texts of the files `also`. `weighted_search.rank_in_files` ranks them. A find's
+    gate is not used here: it limits the share of a mean over a directory, but the score of a file
+    is that of its best text.
+
+    Returns:
+        (the ranked passages, at most `depth`, or twice as many with `also`; the first candidates).
     """
     search = _WeightedSearch(scope, vector, HALVES, keeps_words=True)
     found = _first(scope, depth, search.best)
@@ -131,9 +133,9 @@ def _other_script(scope: TextScope, vector: F32, found: RankedList) -> float:
 
 
 def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:
-    """Return uint8 [files of the scope], 1 for the files with these URIs.
+    """Return a mask, uint8 [files of the scope]: 1 for the files with these URIs.
 
-    If the scope has none of them, return `ALL_FILES`, an empty array.
+    If none of the files is in the scope, return `ALL_FILES`, an empty array.
     """
     low, high, base = ranked.ends(files=True)
     snapshot = ranked.snapshot
@@ -210,10 +212,10 @@ class _WeightedSearch:
 
 
 def _near(ranked: TextScope, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
-    """Return candidate rows from the inverted file; `NO_ROWS` if it cannot answer.
+    """Return candidate rows from the inverted file; `NO_ROWS` if it is not used for this search.
 
-    It answers only searches of large scopes by meaning alone, without filters. Its clusters depend
-    on all vectors, so the caller must have the right to read all.
+    It is used only for searches by meaning alone, of large scopes, without filters. Its clusters
+    depend on all vectors, so the caller must also have the right to read all contexts.
     """
     inverted, scope = ranked.snapshot.inverted_file, ranked.scope
     small = ranked.counts[TEXTS] <= ranked.exhaustive_texts
@@ -230,9 +232,10 @@ def _near(ranked: TextScope, asked: RawQuery, weights: tuple[float, float], dept
 
 
 def _first(scope: TextScope, depth: int, look: Callable[[int], RankedList]) -> RankedList:
-    """Return the first `depth` texts of the list that `look(depth)` makes, ties by name.
+    """Return the best `depth` texts, ties by name (URI and number of the passage).
 
-    Ties are not broken by row, because a compaction changes rows.
+    `look(n)` returns the best n texts, ties by row. A compaction changes rows, so more than `depth`
+    texts are read until all texts that tie with the last one are known.
     """
     wide = depth + 1
     found = look(wide)

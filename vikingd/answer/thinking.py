@@ -2,11 +2,11 @@
 
     final(child) = (1 - b) * rerank(abstract of the child) + b * final(parent)
 
-with the b of QUICK. If the parent was not reranked for lack of room, its nearest reranked ancestor
-takes its place.
+b is the weight that QUICK gives to the parent. A parent that was left out because a round was full
+is replaced by its nearest ancestor that was reranked.
 
-The walk makes no calls. Its driver sends `documents()` to a reranker and passes the scores to
-`take`, until there are no more documents.
+A walk makes no calls. Its caller sends `documents()` to a reranker and passes the scores to `take`,
+until there are no more documents.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ Row = int
 
 @dataclass(slots=True)
 class _Node:
-    """A context with its scores.
+    """The scores of a context in a walk.
 
-    `rerank` is None for a context without an abstract, for which the node score counts.
+    `rerank` is None for a context without an abstract; then the node score is used instead.
     """
 
     node_score: float
@@ -135,7 +135,7 @@ class Walk:
         return []
 
     def take(self, reranked: Reranked, stage: Stage) -> None:
-        """Take the reranker's scores of `documents()` and begin the next round.
+        """Record the reranker's scores of `documents()`, and choose the contexts of the next round.
 
         `stage` is the time of the reranker's call.
         """
@@ -243,7 +243,10 @@ class Walk:
         return _Round(number, tuple(rows), abstracts, opened, left_out)
 
     def _score(self, now: _Round, scores: Sequence[float]) -> None:
-        """Score the round's contexts and open the next directories."""
+        """Compute the final scores of a round's contexts, and choose those of the next round.
+
+        `scores` are the reranker's, of the contexts that have an abstract.
+        """
         given = iter(scores)
         for row, abstract in zip(now.rows, now.abstracts, strict=True):
             above, weight = 0.0, 0.0
@@ -259,9 +262,9 @@ class Walk:
         self._now = self._next(now.number + 1)
 
     def _next(self, number: int) -> _Round | None:
-        """Return the children of the best directories in the queue; None: the walk is over.
+        """Open the best directories in the queue; return their children as the next round.
 
-        `number` is the number of the round.
+        `number` is the number of this round. The result is None if the walk is over.
         """
         before = len(self._opened)
         while not (stopped := self._reason_to_stop(number)):

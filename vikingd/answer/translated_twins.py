@@ -40,6 +40,7 @@ _CODE = (
     r"(?:[-_](?:[a-z]{2}|hans|hant))?|cn|jp|kr)"
 )
 _DIRECTORY = re.compile(_CODE, re.IGNORECASE)
+# Matches the file names x.en.md, x_zh-CN.md and README-ja.
 _FILE = re.compile(rf"(.+?)[._-]({_CODE})((?:\.[^.]+)?)", re.IGNORECASE | re.DOTALL)
 _CODES = {
     LATIN: ("", "en", "en-US"),
@@ -70,11 +71,11 @@ class _Path(NamedTuple):
 
 
 def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
-    """Return the hits within the limit of the query, with the twin of each.
+    """Return the hits within the limit of the query, with their twins.
 
     `found` must have at least the FIRST best hits, so that a small limit shows the same first hits
-    as a large one. If both twins are hits, they stand together, the one in the query's script
-    first. Both get the better score; the second one is lower by the last bits of the number.
+    as a large one. If both twins are hits, the one in the query's script comes first and the other
+    directly after it. The first gets the better of both scores, the second the next smaller float.
     """
     scripts = {mean.script for scope in plan.scopes for mean in scope.means}
     limit = plan.query.limit
@@ -123,7 +124,10 @@ def _look_up(plan: FindPlan, hit: Hit, twins: dict[int, int]) -> None:
 
 
 def _others(path: _Path, codes: tuple[str, ...]) -> Iterator[str]:
-    """Yield the URIs at which a twin with one of the language codes may be."""
+    """Yield the URIs at which a twin may be: the path with each of the language codes.
+
+    For docs/en/x.md and the code zh it is docs/zh/x.md; for x.md they are x.zh.md and x_zh.md.
+    """
     before, separator, after, has_code = path[1:]
     for code in codes:
         if has_code and separator:

@@ -107,7 +107,7 @@ class Part:
         return first, last_line(first, own.strip())
 
     def shortened(self, kept: str, mark: str) -> Part:
-        """Return the part with its text replaced by `kept`, its beginning, followed by `mark`."""
+        """Return the part cut to its beginning `kept`, to which `mark` is appended."""
         left = len(kept)
         segments: list[Segment] = []
         for segment in self.segments:
@@ -245,7 +245,9 @@ def _segments(
 def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
     """Return (text, start, level, place) of the fullest text of a piece.
 
-    The text or the content is preferred to the overview, and this to the abstract.
+    This is the text of its passage or the content, else the overview, else the abstract. `start` is
+    the index of the text in the content. `place` is (URI, number); the number is _PLACED if the
+    text is a known part of the content, else `rank`.
     """
     if piece.text.strip():
         placed = piece.start >= 0 and piece.end - piece.start == len(piece.text)

@@ -97,7 +97,10 @@ class BuiltContext:
 class _Step(NamedTuple):
     """A step of the list: show a part, and remove the summary of its source if one is shown.
 
-    `tokens` estimates by how many tokens the text grows.
+    Attributes:
+        part: the part.
+        in_full: True for a full passage, False for a summary.
+        tokens: an estimate of the tokens by which the text grows.
     """
 
     part: Part
@@ -291,7 +294,10 @@ class _Steps:
                 return
 
     def _outlines(self) -> Iterator[_Step]:
-        """Yield steps that add made overviews of sources whose passages are all shown in full."""
+        """Yield steps that add overviews, once every passage is shown in full.
+
+        An overview is made of the file of a source that is shown by passages and has none.
+        """
         sources = self._parts.sources
         in_part = (
             uri
@@ -311,9 +317,9 @@ class _Steps:
         return listed < LISTED or (listed < MOST_LISTED and has_share)
 
     def _next_source(self) -> Part | None:
-        """Read parts until one of a new source comes, and return it; None at the end.
+        """Read parts until one is the first of its source, and return that; None at the end.
 
-        All parts that are read wait for the steps that show them in full.
+        All parts that are read are added to `_waiting`, for the steps that show them in full.
         """
         sources = self._parts.sources
         while len(sources) < self._sources and (part := next(self._remaining, None)):
@@ -367,7 +373,10 @@ class _Steps:
 
 
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:
-    """Show as much as fits of the next passage after the first `count` steps."""
+    """Add the beginning of the next passage after the first `count` steps, as much as fits.
+
+    Nothing is added if the abstract in its place is longer, or if the beginning is very short.
+    """
     n = count
     while (step := steps.get(n)) and not (step.in_full or n == 0):
         n += 1

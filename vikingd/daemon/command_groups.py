@@ -28,9 +28,9 @@ class PlainGroup(TyperGroup):
 
 @contextmanager
 def _in_plain_words() -> Iterator[None]:
-    """Reword an error within the block for an option value that pydantic refused.
+    """Within the block, reword the error for an option value that pydantic refused.
 
-    Newer versions of typer validate values by pydantic.
+    Newer versions of typer validate values by pydantic, whose messages are for programmers.
     """
     try:
         yield

@@ -139,7 +139,10 @@ def load_modules() -> None:
 
 
 def take_through(*, searching: bool = True) -> None:
-    """Load all kernels by writes, compactions and, if `searching`, finds on a small tree."""
+    """Run writes and compactions on a small tree, and with `searching` finds, to load all kernels.
+
+    The tree is in a temporary directory, which is removed afterwards.
+    """
     with _index() as index:
         # The commits and compactions reach both branches of the kernels: rows in the base and in
         # the tail, late vectors, rows that are gone.
@@ -197,7 +200,7 @@ def _case(
     arrays.Terms,
     arrays.Scratch,
 ]:
-    """Return arguments for the kernels of a find, for a small query."""
+    """Return the arguments of the kernels of a find, for a query over the whole small tree."""
     scope, centroids, _ = snapshot.scope(0)
     raw = arrays.RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids)
     words = query_terms("word number café")  # with the patterns of all scripts

@@ -308,7 +308,7 @@ class Tenants:
     # Opening and closing
 
     def _enter(self, name: str) -> _Place:
-        """Count a call to a tenant and return its place; open the tenant if it is closed."""
+        """Count a call to a tenant and return its place; begin to open a closed tenant."""
         place = self._places.get(name)
         if place is not None and place.tenant is not None and place.tenant.engine.is_lost:
             self._retire(place)
@@ -398,7 +398,10 @@ class Tenants:
         return next((place for place in idle if not place.has_work), idle[0] if idle else None)
 
     def _retire(self, place: _Place) -> asyncio.Task[None]:
-        """Start to close a tenant; a new call to it waits for that and opens it again."""
+        """Begin to close a tenant; return the task that closes it.
+
+        A new call to the tenant waits for the end of this task, then opens the tenant again.
+        """
         del self._places[place.name]
         task = self._closing[place.name] = asyncio.create_task(self._close(place))
         return task

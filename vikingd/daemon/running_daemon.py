@@ -104,8 +104,8 @@ def run(
 
     With `gateway` a child process serves the address of the gateway.
 
-    Threads of cancelled calls may still run afterwards. The garbage collector, which the caller has
-    disabled, starts with the server.
+    The garbage collector may be disabled before; it is enabled once the server has started. After
+    the return, threads of cancelled calls may still run.
 
     Raises:
         ConfigError: a setting cannot be used.
@@ -299,7 +299,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
 
 
 async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
-    """Stop the server after the calls in flight; do not wait for streams that nobody reads."""
+    """Stop the server when the calls in flight have ended, except streams that nobody reads."""
     stopping = asyncio.create_task(server.stop(_GRACE))
     if await boundary.end_streams():
         await server.stop(None)

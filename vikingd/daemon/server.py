@@ -111,7 +111,10 @@ def _of_daemon(
     ] = None,
     **more: Any,
 ) -> Loaded:
-    """Load the configuration of a daemon, given its command-line options."""
+    """Load the configuration of a daemon from its command-line options and the other sources.
+
+    The parameters declare the options that `serve` and `config` share, see `_with_options`.
+    """
     return _load(
         config,
         listen=",".join(listen) if listen else None,
@@ -130,7 +133,10 @@ def _of_daemon(
 
 
 def _with_options(command: _Command) -> _Command:
-    """Add the options of `_of_daemon` to a command, before its own; it gets them as keywords."""
+    """Give a command the options that `_of_daemon` declares, before the command's own options.
+
+    The command receives their values as keyword arguments.
+    """
     declare(command, [*parameters_of(_of_daemon), *parameters_of(command)])
     return command
 

@@ -13,7 +13,9 @@ from vikingd.domain.text import one_line, without_invisible
 _MOST_GROUPS = 30
 _MAX_NAME = 60  # characters of a name that are shown
 _FEW = 3  # A smaller group is not worth a line of its own.
+# A day or a month in a name: "2024-01-31", "202401", "2024_01".
 _DATE = re.compile(r"((?:19|20)\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])?(?!\d)")
+# The first word of a name: "user" of "user_list" and of "userList".
 _PREFIX = re.compile(r"[^\W_]+(?=[-_. ]|(?<=[a-z])[A-Z])")
 
 

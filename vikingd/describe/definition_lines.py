@@ -20,12 +20,15 @@ _FEW = 12  # lines of which values without a comment are kept
 _READ = 8192  # characters of a passage that are read
 _MAX_BEFORE = 200  # characters of a line before the name that it defines
 _MOST_USES = 20  # places of a name that are looked at
+# A line that defines nothing: "// text", "import os", "return x".
 _NO_CODE = lazy(r"[ \t]*+(?://|/?\*|#(?!\w)|--|;|\"{3}|import\b|from\b|use\b|require|return\b)")
+# The text of a line before the name that it defines: "public class ", "func (s *Stack) ".
 _DEFINES = lazy(
     r"[^\n=;]*?\b(?:class|interface|struct|enum|trait|protocol|record|module|namespace|object|def|fn"
     r"|func|fun|function|type|impl|const|let|var|static|sub|proc|async|public|private|get|set)\b"
     r"(?:[ \t]*\([^()\n]*\))?[^(=;:]*\Z"
 )
+# The beginning of an assignment of a value: "export const limit =", "self.size: int =".
 _VALUE = lazy(
     r"(?:(?:export|const|let|var|static|final|pub)[ \t]+)*[\w$.]+(?:[ \t]*:?[^=()\n]*)?[ \t]*="
     r"(?!.*(?:=>|function\b))"

@@ -8,7 +8,14 @@ from itertools import islice
 
 from vikingd.describe.child_groups import grouped
 from vikingd.describe.covering_sentences import Candidate, content_words, covering
-from vikingd.describe.topics import Child, ends, first_sentence, label, labelled, said
+from vikingd.describe.topics import (
+    Child,
+    ends_sentence,
+    first_sentence,
+    label,
+    labelled,
+    topic_sentences,
+)
 from vikingd.domain.text import CJK_CHARS, one_line, without_invisible
 from vikingd.ingest.abstracts import MAX_ABSTRACT, shorten
 from vikingd.ingest.file_kind_names import DESCRIBING, LICENCE_NAME
@@ -34,8 +41,8 @@ def directory_abstract(children: Sequence[Child]) -> str:
     """Return at most MAX_ABSTRACT characters about the contents of a directory, or "".
 
     If a child describes the directory, as a README does, its abstract is returned. Else the text
-    has sentences of the children's abstracts that cover most of their words, by the names of the
-    children, and then labels of other children.
+    has those sentences of the children's abstracts that together have the most important words,
+    in the order of the names of the children. The titles or names of other children follow.
     """
     ordered = sorted(children)
     files = {child.name: child.abstract for child in ordered if not child.is_directory}
@@ -70,7 +77,7 @@ def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Ca
     step = len(children) * 4 // _MOST_CANDIDATES + 1
     for group in range(0, len(children), step):
         child = children[group]
-        of_child = () if LICENCE_NAME(child.name) else said(child)
+        of_child = () if LICENCE_NAME(child.name) else topic_sentences(child)
         if labels[group] and len(children) > _FEW:
             of_child = islice(of_child, 1)
         for place, (speaker, text, worth) in enumerate(of_child):
@@ -80,7 +87,7 @@ def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Ca
             prefix = f"{speaker}: " if speaker else ""
             if not (speaker or place or child.name in _LEADING):
                 prefix = labelled(labels[group], text)
-            is_leading = child.name in _LEADING and not place and ends(text)
+            is_leading = child.name in _LEADING and not place and ends_sentence(text)
             yield Candidate(group, place, text, worth * (3 if is_leading else 1), prefix)
 
 
@@ -98,12 +105,12 @@ def _gap(before: str) -> str:
     if not before:
         return ""
     if _WIDE_END.search(before):
-        return "" if ends(before) else "；"
-    return " " if ends(before) else "; "
+        return "" if ends_sentence(before) else "；"
+    return " " if ends_sentence(before) else "; "
 
 
 def _labels(left: Sequence[Candidate], text: str, room: int) -> str:
-    """Return labels to append to a text, at most `room` characters, the most specific ones."""
+    """Return the most specific labels, at most `room` characters, to append to a text."""
     wide = sum(_WIDE_END.search(one.text) is not None for one in left) * 2 > len(left)
     between, gap = "、" if wide else ", ", _gap(text)
     cost = room - len(gap) - 3

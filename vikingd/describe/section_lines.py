@@ -10,11 +10,11 @@ from itertools import chain, islice, pairwise
 from vikingd.describe.covering_sentences import Candidate, content_words, covering
 from vikingd.describe.definition_lines import Text
 from vikingd.describe.overview_lines import Line
-from vikingd.describe.topics import reads
+from vikingd.describe.topics import is_topic_prose
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy, one_line, without_invisible
 from vikingd.ingest.abstracts import plain_paragraphs
-from vikingd.ingest.first_prose import leans
+from vikingd.ingest.first_prose import refers_back
 
 _MAX_HEAD = 90
 _MAX_SENTENCE = 240
@@ -53,7 +53,10 @@ def section_lines(pieces: Sequence[Text], name: str) -> list[Line]:
 
 
 def _depth_read(sections: Collection[tuple[str, ...]]) -> int:
-    """Return down to which depth of headings sentences are read, at most _MOST_SECTIONS in all."""
+    """Return the largest depth down to which there are at most _MOST_SECTIONS sections in all.
+
+    Only sentences of these sections are read.
+    """
     depths = Counter(map(len, sections))
     read, deepest = 0, 0
     for depth in sorted(depths):
@@ -81,9 +84,9 @@ def best_sentence(pieces: Sequence[Text], heading: str, name: str) -> str:
         for text in (paragraph for paragraph, main in paragraphs if main is is_main):
             for sentence in islice(sentences(text), _MOST_SENTENCES):
                 line = _ANCHOR.sub("", one_line(sentence))
-                if not reads(line, at_least=2) or content_words(line) <= asked:
+                if not is_topic_prose(line, at_least=2) or content_words(line) <= asked:
                     continue
-                if not (line.endswith((":", "：", "?", "？")) or leans(line)):
+                if not (line.endswith((":", "：", "?", "？")) or refers_back(line)):
                     return line
                 fallbacks.append(line)
         if told := [line for line in fallbacks if not line.endswith((":", "："))]:
@@ -127,7 +130,11 @@ def _lines(text: str, name: str) -> Iterator[str]:
     found = (one for paragraph, _ in plain_paragraphs(text, name) for one in sentences(paragraph))
     for sentence in islice(found, _MOST_SENTENCES):
         line = one_line(sentence)
-        if len(line) <= _MAX_SENTENCE and reads(line, at_least=3) and not leans(line):
+        if (
+            len(line) <= _MAX_SENTENCE
+            and is_topic_prose(line, at_least=3)
+            and not refers_back(line)
+        ):
             yield line
 
 

@@ -12,7 +12,7 @@ from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, lazy, one_line, without_invisible
 from vikingd.ingest.abstracts import shorten
 from vikingd.ingest.file_syntax import Syntax, syntax_of
-from vikingd.ingest.first_prose import WIKI_LINK, leans
+from vikingd.ingest.first_prose import WIKI_LINK, refers_back
 
 MAX_LABEL = 80
 """Maximum characters of the label of a child."""
@@ -23,7 +23,9 @@ _MAX_SENTENCE = 240
 _LEAST_SAID = 3  # words of content of a sentence of a turn
 _SIGNATURES = 80  # characters of the signatures of a file that are shown
 
+# A name that says nothing: "2024-01", "3f2a9c1b7d4e".
 _ORDINAL = re.compile(r"[\W\d_]*|[0-9a-f]{12,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# The speaker of a turn: "Ada: " or "**Ada King**: ".
 _SPEAKER = lazy(r"\s*[*_]{0,2}([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,2})[*_]{0,2} ?[:：](?!//)\s*")
 _ROLES = frozenset(
     ("user", "assistant", "human", "ai", "system", "bot", "用户", "用戶", "助手", "系统")
@@ -56,8 +58,15 @@ class Child(NamedTuple):
     abstract: str
 
 
-class Said(NamedTuple):
-    """A sentence of an abstract, its speaker in a conversation, and how well it can stand alone."""
+class TopicSentence(NamedTuple):
+    """A sentence of an abstract that says something about a topic.
+
+    Attributes:
+        speaker: the speaker, if the abstract is a turn of a conversation; "" for none.
+        text: the sentence.
+        worth: a factor of its gain in a choice of sentences. It is smaller for a sentence that
+            is not the first, refers to another one, or is a question.
+    """
 
     speaker: str
     text: str
@@ -86,14 +95,14 @@ def labelled(title: str, text: str) -> str:
     return f"{title}：" if _CJK.search(text) else f"{title}: "
 
 
-def said(child: Child) -> Iterator[Said]:
+def topic_sentences(child: Child) -> Iterator[TopicSentence]:
     """Yield the sentences of a child's abstract that say something about a topic."""
     if is_code(child):
-        yield Said("", _cut_signatures(one_line(child.abstract[:_READ])), 0.7)
+        yield TopicSentence("", _cut_signatures(one_line(child.abstract[:_READ])), 0.7)
         return
     text = _plain(child.abstract)
-    if child.is_directory and not any(map(reads, sentences(text))):
-        yield Said("", _cut_signatures(one_line(text)), 0.7)
+    if child.is_directory and not any(map(is_topic_prose, sentences(text))):
+        yield TopicSentence("", _cut_signatures(one_line(text)), 0.7)
         return
     speaker = ""
     is_turn = not label(child)
@@ -102,8 +111,10 @@ def said(child: Child) -> Iterator[Said]:
         speaker = "" if found[1].casefold() in _ROLES else found[1]
     for place, sentence in enumerate(islice(sentences(text), _MOST_SENTENCES)):
         line = one_line(sentence)
-        if reads(line, at_least=_LEAST_SAID if is_turn else 1) and not (place and leans(line)):
-            yield Said(speaker, shorten(line, _MAX_SENTENCE), _worth(line, place, is_turn))
+        if is_topic_prose(line, at_least=_LEAST_SAID if is_turn else 1) and not (
+            place and refers_back(line)
+        ):
+            yield TopicSentence(speaker, shorten(line, _MAX_SENTENCE), _worth(line, place, is_turn))
 
 
 def is_code(child: Child) -> bool:
@@ -111,10 +122,10 @@ def is_code(child: Child) -> bool:
     if child.is_directory or not child.abstract or syntax_of(child.name) is not Syntax.CODE:
         return False
     is_cut = child.abstract.endswith("…")
-    return (is_cut or not ends(child.abstract)) and bool(_CODE_SIGN.search(child.abstract))
+    return (is_cut or not ends_sentence(child.abstract)) and bool(_CODE_SIGN.search(child.abstract))
 
 
-def reads(sentence: str, at_least: int = 1) -> bool:
+def is_topic_prose(sentence: str, at_least: int = 1) -> bool:
     """Return True if a sentence is prose, not data or code, with enough words about a topic.
 
     `at_least` is the least number of such words.
@@ -124,13 +135,17 @@ def reads(sentence: str, at_least: int = 1) -> bool:
     sentence = _ADDRESS.sub("", sentence)
     shown = _SPACE.sub("", sentence)
     letters = sum(map(len, _LETTERS.findall(shown)))
-    if sentence.count(": ") > 1 and not ends(sentence) and len(_PAIR.findall(sentence)) > 1:
+    if (
+        sentence.count(": ") > 1
+        and not ends_sentence(sentence)
+        and len(_PAIR.findall(sentence)) > 1
+    ):
         return False
     return letters * 4 >= len(shown) * 3 and len(content_words(sentence)) >= at_least
 
 
-def ends(text: str) -> bool:
-    """Return True if a text ends with punctuation that ends a sentence."""
+def ends_sentence(text: str) -> bool:
+    """Return True if a text ends_sentence with punctuation that ends_sentence a sentence."""
     return _END.search(text) is not None
 
 
@@ -140,14 +155,14 @@ def first_sentence(child: Child, limit: int) -> str:
         return _cut_signatures(one_line(child.abstract[:_READ]), limit)
     text = _plain(child.abstract)
     cut = [one_line(one) for one in islice(sentences(text), _MOST_SENTENCES)]
-    if not label(child):  # a turn begins with a greeting, maybe
+    if not label(child):  # a turn of a conversation, which may begin with a greeting
         chosen = next((one for one in cut if len(content_words(_unspoken(one))) > 2), "")
         if chosen and chosen is not cut[0] and (found := _SPEAKER.match(cut[0])) is not None:
             chosen = found[0].lstrip() + chosen
         return shorten(chosen or "".join(cut[:1]), limit)
-    if chosen := next(filter(reads, cut), ""):
+    if chosen := next(filter(is_topic_prose, cut), ""):
         return shorten(chosen, limit)
-    # That of a directory of source code is made of signatures.
+    # The abstract of a directory of source code consists of signatures.
     return _cut_signatures(one_line(text), limit) if child.is_directory else ""
 
 
@@ -167,7 +182,7 @@ def _unspoken(sentence: str) -> str:
 
 def _worth(sentence: str, place: int, is_turn: bool) -> float:
     worth = 1.0 if is_turn or not place else 0.6
-    if leans(sentence):
+    if refers_back(sentence):
         worth *= 0.5 if is_turn else 0.8
     if sentence.endswith(("?", "？")):
         worth *= 0.8

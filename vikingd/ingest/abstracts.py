@@ -104,7 +104,7 @@ def derive_abstract(content: str, name: str, ask: Ask = parser_process.ask) -> s
 
     For Markdown this is the first prose about the topic outside of lists and quotations, else all
     paragraphs. For source code it is the docstring or comment at the beginning, else the
-    signatures. `ask` parses source code.
+    signatures. `ask` sends a request to the parser of source code and returns the reply.
     """
     return shorten(_first_paragraph(content, name, ask))
 
@@ -118,9 +118,9 @@ def opening_requests(content: str, name: str) -> list[Request]:
 
 
 def read_opening(content: str, name: str) -> str:
-    """Return the abstract of source code, and parse the file in this process.
+    """Return the abstract of source code, which is parsed in this process.
 
-    The parser may take any time; `derive_abstract` asks a process with limits instead.
+    The parser has no limit of time here. `derive_abstract` uses a child process with limits.
     """
     return _opening(content, name, read_signatures)
 
@@ -179,9 +179,9 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
 
 
 def _with_headings(text: str, title: str) -> str:
-    """Return the first prose of Markdown, with the headings of level 2 after it if it is short.
+    """Return the first prose of Markdown; if it is short, with the headings of level 2 after it.
 
-    The headings are also added if the prose stands below one of them.
+    Prose below the second heading or a later one counts as short, unless it is very long.
     """
     above, headings = list[str](), 0
 
@@ -280,7 +280,10 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
 
 
 def _html_paragraphs(content: str) -> Iterator[str]:
-    """Yield the paragraphs of HTML source: a first comment that is not legal, and its text."""
+    """Yield the paragraphs of HTML source: those of its first comment, then those of its text.
+
+    A legal notice ends the comment.
+    """
     for paragraph in paragraphs(html_source.opening_comment(content)):
         if is_legal(paragraph):
             break

@@ -1,4 +1,4 @@
-"""AsciiDoc as text with headings, see `markup_pieces.Piece`, and as plain text."""
+"""A parser of AsciiDoc: headings and blocks of text (`markup_pieces.Piece`), and plain text."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ _WORD = re.compile(r"\w")
 # Blocks whose content holds no markup, and blocks of paragraphs.
 _VERBATIM = re.compile(r"(-{4,}|\.{4,}|\+{4,}|/{4,})|(```|~~~)[\w#+.,-]*|([|,:!]={3,})")
 _NESTING = re.compile(r"={4,}|\*{4,}|_{4,}|--")
+# An attribute, such as ":version: 1.2".
 _ATTRIBUTE = re.compile(r":!?(?P<name>\w[\w-]*)!?:(?:[ \t]+(?P<value>.*))?")
 _MACRO = re.compile(r"[a-z][\w-]*::\S*\[.*\]")
+# A line about the next block, such as "[source,java]", and a rule such as "'''".
 _BLOCK_LINE = re.compile(r"\[.*\]|'{3,}|<{3,}|---|\*\*\*|- - -|\* \* \*")
 _ASIDE_STYLE = re.compile(r"\[(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION|quote|verse|abstract\b)", re.I)
 _COMMENT = re.compile(r"//(?!/)")
 _BLOCK_TITLE = re.compile(r"\.(?![ \t.])\S")
+# The beginning of a list item or a note: "* item", "1. item", "term:: text", "NOTE: text".
 _ASIDE = re.compile(
     r"(?:\*{1,5}|-|\.{1,5}|\d{1,9}\.|[A-Za-z]\.|<[\d.]{1,9}>)[ \t]"
     r"|.{1,200}?(?::{2,4}|;;)(?:[ \t]|$)|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]"
 )
 
+# Inline markup: "`code`", "link:a.html[text]", "<<id,text>>", "*strong*", "{name}" and others.
 _PLAIN = re.compile(
     r"`\+(?P<raw>[^`]+)\+`"
     r"|`(?P<mono>[^`\s](?:[^`]*[^`\s])?)`"
@@ -78,7 +82,8 @@ def plain(source: str, attributes: dict[str, str] | None = None) -> str:
 
     Args:
         source: the text.
-        attributes: the values of the names in braces; others stay as they are.
+        attributes: values by name. `{version}` becomes the value of "version", and a name
+            without a value stays as it is.
     """
     values = {**_SIGNS, **(attributes or {})}
 

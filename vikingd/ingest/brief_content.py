@@ -1,7 +1,7 @@
 """Abstracts of files that have neither prose nor definitions.
 
-Nothing is parsed here. Patterns find the keys of data and of options by their indentation, the
-rules of style sheets, the XML elements with names, and the fields and components of markup.
+Nothing is parsed here. Regular expressions find the keys of data files, the selectors of style
+sheets, the XML elements with names, and the properties, components and form fields of pages.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ _PAGES = (".html", ".htm", ".xhtml", ".ejs", ".erb")
 _COMPONENTS = (".vue", ".svelte", ".astro")
 _NO_PAGES = (*_COMPONENTS, ".xml", ".js", ".jsx", ".ts", ".tsx", ".php")
 
-# The signs of comments; for tools and of types the whole lines.
+# The marks of comments; a comment for tools ("/* eslint-disable */", "* @param a") as a whole.
 _MARKS = lazy(
     r"/\*+[ \t]*(?:@|istanbul|eslint|prettier)[^*\n]*\*/|/\*+|\*+/"
     r"|^[ \t]*\*(?:[ \t]*@[^\n]*|[ \t]+|$)",
     8,
 )
+# A stated description: "description: A tool", "<description>A tool</description>".
 _STATED = lazy(
     r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=](?>[ \t]*)(?![|>{\[])([^\n]{1,400})$"
     r"|<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\"",
     8,
 )
+# Lines that say nothing about a file: "import os", "#include <a.h>", "'use strict';", "---".
 _IMPORT = lazy(
     r"^(?:import\b(?:[^\n;{(]*(?:\{[^{}]*\}|\([^()]*\)))?[^\n]*"
     r"|from [\w.]+ import (?:\([^()]*\)|[^\n]*)"
@@ -38,24 +40,30 @@ _IMPORT = lazy(
     r"|#include[^\n]*|<\?xml[^\n]*|---)$",
     8,
 )
+# A key with or without a short value: "  host:", "port: 80", "name = demo".
 _KEY = lazy(
     r"^([ \t]*)(?:- )?[\"']?((?!//)[\w@$.*/-]+(?: [\w-]+)*)[\"']?[ \t]*[:=](?:[ \t]+|$)"
     r"(?:[\"']?([\w@./-][^\n\"',{\[]{0,39})[\"']?,?[ \t]*$)?",
     8,
 )
 _SECTION = lazy(r"^()\[{1,2}([^\]\n]+)\]()", 8)
+# The beginning of a style rule: ".menu a:hover {".
 _RULE = lazy(r"^([ \t]*)((?:@include )?[^\s{};/@&+\d][^{};\n]{0,200}?)[ \t]*\{", 8)
+# An XML element with a name: '<bean id="mailer"', "<artifactId>core<".
 _ELEMENT = lazy(
     r"<([\w:.-]+)(?:\s[^<>]*?)?\s(?:id|name|namespace|key|class)=[\"']([^\"'<>]+)[\"']"
     r"|<(name|artifactId|title|module|packaging)>([^<>]+)<"
 )
+# The properties of a component, in lines between "props: {" and "}".
 _PROPS = lazy(
     r"^((?>[ \t]*))(?:(?>[^\n{]*?\bdefineProps\b)[^\n{]*|props: ?)\{\n(.*?)^\1\}", 8 | re.DOTALL
 )
 _PROP = lazy(r"^([ \t]+)(\w+)\??:", 8)
 _SECRET = lazy(r"(?i)passw|secret|token|credential|(?:api|private|access)[-_ ]?key")
 _META = lazy(r"<(?:meta|link|html)\b[^<>]*>")
+# The tag of a component: "<UserList " or "<user-list>".
 _COMPONENT = lazy(r"<([A-Z]\w+|(?!router-|keep-)[a-z]+-[\w-]+)(?=[\s/>])")
+# A form field: ' name="email"', ' v-model="query"'.
 _FIELD = lazy(
     r"\s(?:name|id|placeholder|v-model|action|v-for|formControlName)=(?:\"([^\"\n]+)\"|'([^'\n]+)')"
 )
@@ -68,7 +76,7 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
         text: the content after the first comments.
         name: the name of the file.
         limit: the most characters of the result.
-        told: the definitions that are known; they are placed before the other names.
+        told: signatures of definitions, which precede the other names; "" for none.
     """
     text = _MARKS.sub("", _IMPORT.sub("", text[:_READ]).strip() or text[:_READ])
     suffix = ending(name)
@@ -81,7 +89,7 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
         line = one_line(next(filter(None, stated.groups()))).rstrip(", ").strip("\"'")
         if is_prose(line):
             return line
-    named = _of_markup(text) if is_page or suffix in _COMPONENTS else _named(text, suffix)
+    named = _of_markup(text) if is_page or suffix in _COMPONENTS else _names_by_suffix(text, suffix)
     if parts := _joined(named, limit - len(told) - 2):
         return f"{told}; {parts}" if told else parts
     if is_page and told:
@@ -90,8 +98,12 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
     return f"{whole[: limit - 1].rstrip()}…"
 
 
-def _named(text: str, suffix: str) -> Iterator[str]:
-    """Yield the selectors of style rules, the keys of data, or the XML elements that have names."""
+def _names_by_suffix(text: str, suffix: str) -> Iterator[str]:
+    """Yield names by the suffix of the file: selectors of CSS, keys of data, or XML elements.
+
+    A key is "host", or "port: 80" if it is outermost and has a short value. An XML element is its
+    tag and its name, such as "bean mailer".
+    """
     if suffix in _STYLES:
         yield from _by_depth((one[1], one[2]) for one in _RULE.finditer(text))
     elif suffix in _DATA:
@@ -121,12 +133,12 @@ def _of_markup(text: str) -> Iterator[str]:
 
 
 def _by_depth(found: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield the names of (indentation, name) pairs, those with the least indentation first."""
+    """Yield the names of (indentation, name) pairs, the least indented names first."""
     yield from (name for _, name in sorted(found, key=lambda one: len(one[0].expandtabs(4))))
 
 
 def _joined(parts: Iterable[str], limit: int) -> str:
-    """Join different parts with commas, as many as fit into `limit` characters."""
+    """Join the parts with commas, without duplicates, as many as fit into `limit` characters."""
     text = ""
     for part in dict.fromkeys(map(one_line, parts)):
         if len(text) + len(part) + 3 > limit:

@@ -1,6 +1,6 @@
 """Start of child processes that read untrusted files.
 
-Each runs a module, at the end of a socket.
+Each child process runs a module of its own, and talks to its parent over a socket.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 def start_child(module: str, *arguments: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start a child process that runs a module, and return it with a socket to it.
 
-    The child limits itself (`confine`). Its first argument is the descriptor of its socket. It gets
-    no Ctrl-C, and ends when it sees the end of the socket.
+    The module limits its process (`confine`). The first argument of the module is the descriptor of
+    its socket. The child gets no Ctrl-C, and ends when the parent closes the socket.
 
     Args:
         module: the name of the module.

@@ -39,6 +39,7 @@ _HTML_IMAGE = r"</?(?:a|img|br|picture|source)\b[^<>\n]*>"
 
 _ADMONITION = r"(?:!{3}|\?{3}\+?)[ \t]*[\w'\"][^\r\n]*"
 _TAB = r"={3}[!+]*[ \t]*(?:\"[^\r\n]*\"|'[^\r\n]*')"
+# Directives of one line: ":::", "[TOC]", "{: .note}", '--8<-- "a.md"', "[![ci](a.svg)](b)".
 _ONE_LINE = re.compile(
     rf"""(?>[ \t]*)(?:
     /{{3,}}(?:[ \t][^\n]*)?
@@ -52,35 +53,43 @@ _ONE_LINE = re.compile(
     )[ \t]*(?=[\r\n]|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
+# The line of an admonition or a tab with an indented body: "!!! note", '=== "Linux"'.
 _INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB}[ \t]*){_EOL}")
-# An admonition or a tab that is one without a body too.
+# The line of an admonition or a tab that needs no body: "!!! note", '=== "Linux"'.
 _EMPTY = re.compile(
     r"[ ]{0,3}(?:(?:!{3}|\?{3}\+?)[ \t]*(?:[\w-]+|[\w-]+(?:[ \t]+[\w-]+)*[ \t]+\"[^\r\n]*\")"
     r"|={3}[!+]*[ \t]*\"[^\r\n]*\")[ \t]*(?=[\r\n]|\Z)"
 )
 _MARGIN = re.compile(r"\t|[ ]{2,4}(?=[ \t]*[^\s])")  # of the body of an admonition
 _BEGINS_PARAGRAPH = re.compile(r"(?![#>|<`~]|[-+*][ \t]|\d{1,9}[.)][ \t])\S")
+# A line before indented options: "::: package.module", "/// details | Title".
 _WITH_OPTIONS = re.compile(r"[ ]{0,3}(?:(?>:{3,})(?>[ \t]*)[\w.:]+[ \t]*\r?\n|/{3,}[ \t][^\n]*\n)")
 _MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
+# The first or last line of an admonition: ":::tip Title" and ":::", "/// note" and "///".
 _ASIDE = re.compile(
     r"[ ]{0,3}(?:/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?|:{3,}[ \t]*+(?P<kind>(?:note|tip|info|warning"
     r"|danger|caution|important|details|hint)\b[^\r\n]*)?)[ \t]*(?=[\r\n]|\Z)",
     re.IGNORECASE,
 )
+# The tag of an admonition: "<Note>", "</Warning>".
 _CALLOUT_TAG = re.compile(
     r"[ ]{0,3}<(?P<end>/)?(?P<name>Note|Tip|Info|Warning|Danger|Caution|Important|Check|Callout"
     r"|Alert|Admonition|Aside|\w*(?:Link|Button|Badge|Banner))\b(?![^>\n]*/>)"
 )
 _ASIDE_END = re.compile(r"^[ ]{0,3}(?:/{3,}|:{3,})[ \t]*(?=[\r\n]|\Z)", re.MULTILINE)
+# Indented lines after a directive: "    handler: python".
 _OPTIONS = re.compile(rf"(?:(?:[ ]{{4}}|\t)[ \t]*\S[^\r\n]*(?:{_EOL}|\Z))+")
+# The line "--8<--" before and after a list of included files.
 _SNIPPETS = re.compile(rf"[ ]{{0,3}}(?P<mark>-{{1,2}}8<-{{1,2}})[ \t]*{_EOL}")
 _CONTENTS = re.compile(r"[ ]{0,3}\{:\s*toc\b")
 _CONTENTS_ITEM = re.compile(rf"[ ]{{0,3}}(?:[-*+]|1\.)[ \t][^\r\n]*{_EOL}\Z")
 
+# An import of MDX: "import Tabs from '@theme/Tabs'".
 _IMPORT = re.compile(
     r"import\s+(?:type\s+)?(?:[\w$*{][\w$*{},\s]{0,2000}?(?<![\w$])from\s*)?"
     r"""(?:'[^'\n]+'|"[^"\n]+")[ \t]*;?[ \t]*(?=[\r\n]|\Z)"""
 )
+# The beginning of an export of MDX: "export const a", "export default function".
 _EXPORT = re.compile(
     r"export\s+(?:default\s+(?:[({\[]|function\b|class\b|async\b|[\w$]+;?[ \t]*(?=[\r\n]|\Z))"
     r"|(?:async\s+)?function\b|(?:const|let|var|class|type|interface|enum)\s+[\w${\[]"
@@ -96,7 +105,7 @@ _BLOCK = re.compile(
 _CODE_FENCE = "~" * 8
 _PAIRS = (("<!--", "-->"), ("{/*", "*/}"), ("{%", "%}"), ("{{", "}}"), ("{#", "#}"), ("%%", "%%"))
 
-# Templates within a line, and the code spans that keep theirs.
+# Templates within a line ("{{ a.b }}", "{% if %}"), and code spans, in which templates are kept.
 _INLINE = re.compile(
     r"(?P<code>(?<!`)(?P<ticks>`+)(?!`)[^\0]{1,1000}?(?<!`)(?P=ticks)(?!`))"
     r"|\{\{(?!\s*\w+\s*\}\}).{0,400}?\}\}|\{%.{0,400}?%\}|\{/\*.{0,400}?\*/\}|\{\*.{0,400}?\*\}",
@@ -104,9 +113,10 @@ _INLINE = re.compile(
 )
 _NAME = re.compile(
     r"[ ]{0,3}\{\{\s*\w+\s*\}\}[ \t]*+[^\s]"
-)  # in a sentence: it may be meant as it is
+)  # "{{ name }} is ...": a sentence about a template is kept
 # A definition of a link; a footnote is text.
 _DEFINITION = re.compile(r"[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*\S+(?:[ \t]+[\"'(].*)?[ \t]*")
+# A badge with a reference: "[![ci][image]][link]".
 _REFERRING_BADGE = re.compile(r"\[!\[[^\]\n]*\]\[[^\]\n]*\]\](?:\([^()\n]*\)|\[[^\]\n]*\])")
 _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 
@@ -114,9 +124,10 @@ _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 def without_directives(text: str, nested: int = 0) -> str:
     """Return a Markdown text without directives; the number of its lines stays the same.
 
-    An indented admonition becomes a quotation. Lines around other admonitions become the comments
-    BEGIN_ASIDE and END_ASIDE, and a line with the name of a module becomes MODULE. Code stays as it
-    is.
+    An indented admonition (`!!! note`) becomes a quotation. The lines `:::note` and `:::` around
+    another admonition become the comments BEGIN_ASIDE and END_ASIDE. A line such as
+    `::: package.module`, which stands for the documentation of a module, becomes the comment
+    MODULE. Code stays as it is.
     """
     return _Scan(text, nested).result() if _SIGN.search(text) else text
 
@@ -127,7 +138,10 @@ def may_have_directives(text: str) -> bool:
 
 
 def without_templates(source: str) -> str:
-    """Return inline Markdown without directives, template expressions and badges."""
+    """Return inline Markdown without directives, template expressions and badges.
+
+    "Version {{ config.version }} is out" gives "Version  is out".
+    """
     if "\n" in source or source[:1] in "/:!?={<%[-":
         source = "".join(
             "" if _is_directive(line.rstrip("\r\n")) else line for line in _LINE.findall(source)
@@ -178,14 +192,14 @@ class _Scan:
                 begins_block = begins_block or at == line.end()
                 continue
             begins_block = False
-            at = self._kept(at, line.end())
+            at = self._add_line(at, line.end())
         self._parts.append(text[at:])
         return "".join(self._parts)
 
     def _mark(self, at: int, end: int) -> str:
-        """Return the comment that replaces the directive at `at`, such as BEGIN_ASIDE.
+        """Return the comment that replaces the directive at [at, end).
 
-        "" for none.
+        It is BEGIN_ASIDE, END_ASIDE or MODULE; "" for a directive that is just removed.
         """
         if _MODULE.match(self._text, at):
             return MODULE
@@ -215,10 +229,10 @@ class _Scan:
     def _blank(self, start: int, end: int) -> None:
         self._parts += ["\n"] * len(_LINE_END.findall(self._text, start, end))
 
-    def _kept(self, at: int, end: int) -> int:
-        """Add a line to the result, with its code block or indented body.
+    def _add_line(self, at: int, end: int) -> int:
+        """Add the line at [at, end) to the result, and the code block or the body that it begins.
 
-        Return where that ends.
+        Return the position after all that was added.
         """
         text = self._text
         if fence := _FENCE.match(text, at):
@@ -234,7 +248,7 @@ class _Scan:
             )
             if self._nested < _MAX_NESTED:
                 inner = without_directives(inner, self._nested + 1)
-            # As a quotation it is one block, and no abstract if other prose can be.
+            # A quotation is one block, and becomes the abstract only if there is no other prose.
             self._parts += (f"> {line}" for line in _LINE.findall(inner))
             end += sum(map(len, body))
             if body[-1].strip() and _BEGINS_PARAGRAPH.match(text, end):
@@ -372,7 +386,11 @@ class _Scan:
         return 0
 
     def _code(self, block: re.Match[str], end: int) -> int:
-        """Keep the text of a template block as code; remove it if the block is a comment."""
+        """Read a template block such as `{% highlight %}` that begins before `end`.
+
+        Its text is added to the result as fenced code; a `comment` block is removed. Return the
+        position after the block, or `end` if the block is not closed.
+        """
         name = block["name"]
         close = re.compile(
             rf"\{{(?:%-?|\{{[<%])\s*(?:end{name}|/\s*{name})(?![\w-])[^\r\n]*(?:{_EOL}|\Z)"

@@ -41,7 +41,10 @@ def prepare(draft: Draft, ask: Ask | None = None) -> Prepared:
 
     A directory has one text of its title and abstract, if it has either. A file has such a text
     with ordinal 0, and its passages as 1, 2, ... A file with a derived abstract and one passage has
-    only the passage. `ask` parses source code; None: the requests of this draft are sent at once.
+    only the passage.
+
+    `ask` sends a request to the parser of source code and returns the reply. Without `ask` all
+    requests for this draft are sent in one batch.
     """
     ask = ask or Ahead(parser_requests(draft)).ask
     if draft.is_directory:
@@ -75,7 +78,7 @@ def parser_requests(draft: Draft) -> list[Request]:
 
 
 def cut(draft: Draft, ask: Ask = parser_process.ask) -> tuple[Passage, ...]:
-    """Cut the content of a draft without passages; `ask` parses source code.
+    """Cut the content of a draft into passages; `ask` sends a request to the parser of source code.
 
     Raises:
         InvalidField: a memory file has more memories than a file may have. They are never joined.
@@ -192,7 +195,10 @@ def _check_vector(vector: bytes, field: str) -> None:
 
 
 def check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
-    """Raise InvalidField, naming the passage, for passages that do not fit a content."""
+    """Raise InvalidField, naming the passage, for passages that do not fit a content.
+
+    `length` is the number of characters of the content. Passages must be in order and within it.
+    """
     count = len(passages)
     if count > MAX_PASSAGES:
         raise InvalidField(

@@ -69,23 +69,24 @@ class Stamp(NamedTuple):
 class FileTree:
     """A directory with all below it that an import reads, or one file.
 
-    A selection decides which entries are left out. Without one these are hidden entries and
-    SKIPPED_DIRECTORIES. Symbolic links are not followed, nor are directories whose URI no context
-    can have. A directory of which all is left out is left out too.
+    A selection decides which entries are left out. Without a selection, hidden entries and
+    SKIPPED_DIRECTORIES are left out. A directory is also left out if all of its entries are. The
+    walk does not follow symbolic links, and does not enter a directory whose URI would be invalid.
 
-    A path of an entry has "/" between names, and is in NFC, as URIs are. `path` itself is TOP.
+    The path of an entry is relative to `path`, with "/" between names, and in NFC, as URIs are.
+    The relative path of `path` itself is TOP.
 
     Attributes:
-        path: the directory or the file.
+        path: the directory or the file on disk.
         uri: the URI of `path`.
-        stamps: the stamps of the entries by their paths. A directory comes before its entries, and
-            these are in the order of their names.
+        stamps: the stamps of the entries by their paths. A directory comes before its entries,
+            which are sorted by name.
         faults: the reasons why directories could not be listed, by their paths.
         left_out: the entries that the selection leaves out, by their paths.
         attributes: the `.gitattributes` files.
         renamed: the entries whose names are not in NFC.
-        refused: (file, reason) of entries that cannot have a URI beside another one, and of ignore
-            files that cannot be read.
+        refused: (file, reason) of each entry whose URI another entry has already, and of each
+            ignore file that cannot be read.
     """
 
     path: Path
@@ -112,7 +113,7 @@ class FileTree:
         if selection and not selection.with_secrets and (kind := always_secret(path.name)):
             tree.left_out[TOP] = LeftOut(printable(path), SECRETS, kind, uri)
             return tree
-        with suppress(OSError):  # the fault is told when the file is read
+        with suppress(OSError):  # the error is reported when the file is read
             size = path.stat().st_size
             if Rules(selection).is_too_large(size):
                 tree.left_out[TOP] = LeftOut(printable(path), TOO_LARGE, "", uri, size)
@@ -169,7 +170,7 @@ class FileTree:
             return False
         rules = rules.at(self.file(directory), directory, {entry.name for _, entry in entries})
         if any(entry.name == ATTRIBUTES_FILE for _, entry in entries):
-            with suppress(OSError):  # it decides on no file
+            with suppress(OSError):  # an unreadable file has no effect
                 text = os.fsdecode(read_regular(self.file(directory) / ATTRIBUTES_FILE))
                 self.attributes.add(directory, text)
         is_partial = False
@@ -177,7 +178,7 @@ class FileTree:
             below = f"{directory}/{name}" if directory else name
             is_directory = entry.is_dir(follow_symlinks=False)
             if entry.name == GIT:
-                continue  # nobody misses it
+                continue  # it is never imported, and no report names it
             if left_out := rules.leave_out(below, name, is_directory=is_directory, at=entry):
                 is_partial = is_partial or left_out[0] not in (HIDDEN, SKIPPED)
                 self._leave_out(below, entry, *left_out)
@@ -192,7 +193,7 @@ class FileTree:
                 is_partial = True
                 self._leave_out(below, entry, TOO_LARGE, "", stamp.size)
                 continue
-            if not self._has_place(below, name, entry):
+            if not self._is_unique(below, name, entry):
                 continue
             self.stamps[below] = stamp
             self._entries[directory].append(below)
@@ -211,10 +212,11 @@ class FileTree:
         uri = uri_of_a_context(self.uri_of(below))
         self.left_out[below] = LeftOut(shown, rule, pattern, uri, size)
 
-    def _has_place(self, below: str, name: str, entry: os.DirEntry[str]) -> bool:
-        """Return False for an entry whose name in NFC another entry has, and add it to `refused`.
+    def _is_unique(self, below: str, name: str, entry: os.DirEntry[str]) -> bool:
+        """Return True if no other entry has the path `below`, which is in NFC.
 
-        An entry with a name that is not in NFC is added to `renamed`.
+        If another entry has it, the entry is added to `refused`. Else an entry whose name is not
+        in NFC is added to `renamed`.
         """
         if below in self.stamps:
             other = printable(self.file(below))

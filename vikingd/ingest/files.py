@@ -55,7 +55,7 @@ _WHOLE = Selection(no_ignore=True)
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A file that is not read again: its URI."""
+    """The result for a file that is the same as at the last reading and is not read again."""
 
     uri: str
 
@@ -83,9 +83,10 @@ def find_files(path: Path, root_uri: str, selection: Selection | None = None) ->
 
     Args:
         path: a directory or a file.
-        root_uri: the URI of `path`. A single file goes below it if it ends in "/" or can only be a
-            directory.
-        selection: the choice of the files; None: all that are not hidden, without ignore files.
+        root_uri: the URI of `path`. If `path` is a file, and the URI ends in "/" or is one that
+            imports share (see `is_shared`), the file gets a URI below it.
+        selection: the choice of the files; None: all files that are not hidden, and no ignore file
+            is read.
 
     Raises:
         InvalidField: `root_uri` is no valid URI.
@@ -323,7 +324,10 @@ def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[File
 
 @dataclass(slots=True)
 class _Text:
-    """The text of a file; `metadata` is None if its front matter has the metadata."""
+    """The text of a file, with the title, time and metadata that a document states.
+
+    `metadata` is None for a file that is not a document; its front matter may have metadata.
+    """
 
     text: str
     encoding: str
@@ -357,7 +361,9 @@ def _read(path: Path, documents: Documents, encoding: str, *, is_whole: bool) ->
 
 
 def _read_document(path: Path, documents: Documents, encoding: str) -> Document | None:
-    """Read a PDF or the like as Markdown; None for other files, and for Markdown of an export.
+    """Read a document such as a PDF file as Markdown; None if the file is none.
+
+    A file with the suffix of a document may be Markdown that an export wrote: None, too.
 
     Raises:
         Failed: it cannot be read.
@@ -382,7 +388,7 @@ def text_of_file(path: Path) -> str:
 def decoded_file(path: Path, encoding: str = "") -> Decoded:
     """Return the text of a file, and its encoding.
 
-    `encoding` is that of a file that has no byte order mark and is not UTF-8.
+    A file that has no byte order mark and is not UTF-8 is read in `encoding`; "": it is detected.
 
     Raises:
         OSError: the file cannot be read, is too large, is no text, or has an unknown encoding.

@@ -39,12 +39,12 @@ _BESIDE = lazy(
     r"(?:is|was|has been) (?:\w+ )?(?:moved|deprecated|outdated|out of date|obsolete|incomplete"
     r"|under construction|a work in progress|translated|(?:auto-?)?generated|available in))"
     r"|(?i:th(?:is|e) (?:page|guide|section|tutorial|article|chapter|document) assumes\b)"
-    r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,48}){2,}\Z"  # the languages of a text, for one
+    r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,48}){2,}\Z"  # "English | Deutsch | Español"
     r"|(?:注意|提示|警告|重要)[:：]|本(?:文|页|文档)(?:由|已|假设|假定)|此(?:页|章节|章|节)假[设定]|翻译|此页"
     r"|[^。\n]{0,40}(?:公众号|公眾號|扫码|掃碼|微信群|交流群)"
 )
 
-# A sentence that leans on the one before it, or points elsewhere.
+# The beginnings of sentences that refer to the sentence before, or to another place.
 _LEANS = lazy(
     r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|"
     r"thus|hence|"
@@ -93,13 +93,13 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 if (
                     prose
                     and _has_title_words(keys, prose[:_SUBJECT], _MOST)
-                    and not (_is_off_topic(prose) or leans(prose))
+                    and not (_is_off_topic(prose) or refers_back(prose))
                 ):
                     return prose
                 if looked_at == _LATER:
                     break
                 continue
-            elif prose and is_introduced and leans(prose):
+            elif prose and is_introduced and refers_back(prose):
                 leaning = leaning or prose
             elif prose and not _is_off_topic(prose):
                 found.append(prose)
@@ -135,15 +135,18 @@ def _title_keys(title: str) -> list[str]:
 
 
 def _has_title_words(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
-    """Return True if a text has one of the keys, and this share of them; True without keys."""
+    """Return True if a text has at least one of the keys and at least the share `share` of them.
+
+    Without keys the result is True.
+    """
     if not keys:
         return True
     folded = text.casefold()
     return sum(key in folded for key in keys) >= max(share * len(keys), 1)
 
 
-def leans(sentence: str) -> bool:
-    """Return True if the first words of a sentence refer to the sentence before it."""
+def refers_back(sentence: str) -> bool:
+    """Return True if the first words of a sentence refer to other text, as in "It also runs"."""
     return _LEANS.match(sentence) is not None
 
 
@@ -172,7 +175,10 @@ def _prose_of(text: str) -> str:
 
 
 def _is_off_topic(text: str) -> bool:
-    """Return True for prose that is not about the topic, or is a single question."""
+    """Return True for prose about the page instead of its topic, and for a single question.
+
+    Examples are "We are excited to announce ..." and "This page is deprecated."
+    """
     if _BESIDE.match(text):
         return True
     return text.endswith(("?", "？")) and len(sentence_ends(text)) == 1

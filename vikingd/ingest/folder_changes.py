@@ -27,7 +27,7 @@ _SETTLED = 100_000_000  # nanoseconds; a file system's clock may tick this seldo
 
 
 class Replaced(OSError):
-    """The directory itself was removed, renamed or replaced by another one."""
+    """The watched directory itself was removed, renamed or replaced by another directory."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Entry:
 
     Attributes:
         stamp: its type, inode, size and times on disk, taken before it was read.
-        items: the results of its reading, with each draft reduced to an Unchanged; none for a
+        items: the results of reading the file, with an Unchanged in place of each draft; [] for a
             directory.
         digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
         is_unsure: True if it must be read again even with an equal stamp: a change after the
@@ -134,7 +134,7 @@ class Folder:
         return uri[len(self.uri) :].lstrip("/")
 
     def take_in(self, path: str) -> None:
-        """Record that a context, and the directories above it, came from the directory."""
+        """Add the path of a context, and those of the directories above it, to `stored`."""
         self.stored.update((path, *_ancestors(path)))
 
     def is_no_longer_described(self, found: Difference, directory: str) -> bool:
@@ -259,7 +259,11 @@ class Folder:
         return tree
 
     def _find_moves(self, found: Difference, read: Callable[[str], list[FileItem]]) -> None:
-        """Fill `moved` and apply it to `before`, directories first."""
+        """Find the renames between `found.before` and `found.now`: directories, then files.
+
+        Add them to `found.moved`, and give their entries in `found.before` the new paths. Drafts of
+        files that were read for a comparison are added to `found.ready`.
+        """
         while move := _moved_directory(found.before, found.now, self._keeps_type):
             self._rename(found, *move)
         old = _only_in(found.before, found.now)
@@ -268,7 +272,7 @@ class Folder:
             {path: _identity(found.before[path]) for path in old},
             {path: _identity(found.now[path]) for path in new},
         ):
-            if self._stays_itself(*move):
+            if self._has_same_texts(*move):
                 self._rename(found, *move)
         digests = {p: found.before[p].digest for p in _only_in(found.before, found.now)}
         digests = {path: digest for path, digest in digests.items() if digest}
@@ -279,13 +283,13 @@ class Folder:
                 found.ready[path] = read(path)
                 others[path] = digest_of(found.ready[path])
         for move in _pairs(digests, others):
-            if self._stays_itself(*move):
+            if self._has_same_texts(*move):
                 self._rename(found, *move)
 
-    def _stays_itself(self, old: str, new: str) -> bool:
-        """Return True if a renamed file keeps its passages and abstract under its new name.
+    def _has_same_texts(self, old: str, new: str) -> bool:
+        """Return True if a renamed file has the same passages and abstract under its new name.
 
-        Otherwise it must be written again.
+        If not, the file must be written again.
         """
         return are_alike(_name(old), _name(new)) and self._keeps_type(old, new)
 
@@ -325,18 +329,18 @@ class Folder:
 
 
 def remembered(entry: Entry, items: Iterable[Read]) -> None:
-    """Store the results of reading a file in its entry."""
+    """Set the items and the digest of an entry from the results of reading its file."""
     items = list(items)
     entry.items = [
         Unchanged(item.uri) if isinstance(item, Draft) else item
         for item in items
-        if not isinstance(item, Assumed)  # it is told once
+        if not isinstance(item, Assumed)  # it is reported once only
     ]
     entry.digest = digest_of(items)
 
 
 def has_vanished(item: Read) -> bool:
-    """Return True for a file or directory that was removed before it was read."""
+    """Return True if a result says that its file or directory was removed before it was read."""
     return isinstance(item, Unreadable) and item.reason in VANISHED
 
 

@@ -20,6 +20,7 @@ from vikingd.ingest.toml_values import read_toml
 
 _MAX_CHARS = 16_384  # of a block; a longer block is content
 
+# A block between lines of marks: "---", "title: Setup", "---".
 _BLOCK = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*(?>\r\n?|\n)(?P<block>.*?)"
     r"^(?:(?P=mark)|(?<!\+)\.\.\.)[ \t]*(?=[\r\n]|\Z)",
@@ -48,9 +49,10 @@ def load() -> None:
 def front_matter(content: str) -> tuple[dict[str, Any], int]:
     """Return the front matter as JSON values, and the position of the text after it.
 
-    Dates and times are the text as it is written. A value that is not valid YAML is read as the
-    author most likely meant it, else as text; one that cannot be stored is left out, see `faults`.
-    A block that is no mapping is part of the text. A byte order mark never is.
+    Dates and times are strings, as they are written. A value that is not valid YAML is read as the
+    author most likely meant it, else as a string. A value that cannot be stored is left out, see
+    `faults`. A block that is not a mapping is not front matter: the text begins with it. The text
+    never begins with a byte order mark.
     """
     front = _front(content)
     return dict(front.found.values or {}), front.end
@@ -74,7 +76,10 @@ def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
 
 
 def faults(content: str) -> list[str]:
-    """Return a reason for each value of front matter that is lost, or for a block that is none."""
+    """Return the faults of front matter: a reason for each value that is lost or changed.
+
+    For a block that looks like front matter but cannot be read, the result is the one reason.
+    """
     found = _front(content).found
     if found.values is None:
         return [found.reason] if found.reason else []
@@ -144,7 +149,7 @@ def _dumper() -> Any:
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
-    # Numbers of YAML 1.2 alone; texts that look so get quotation marks.
+    # Numbers only in YAML 1.2, such as "0o17" and "1e3": strings like these get quotation marks.
     number = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+|0o[0-7]+")
     Dumper.add_implicit_resolver("tag:vikingd,number", number, list("-+.0123456789"))
     return Dumper

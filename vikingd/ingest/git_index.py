@@ -31,12 +31,11 @@ class TrackedDirectories:
     """The hidden directories of a checkout that have tracked files.
 
     Attributes:
-        root: the top of the checkout; None outside of one.
-        prefix: the path from the checkout to the top of the walk, with "/"; "" if the checkout is
-            below the top.
-        skip: the number of characters of a path below the top of the walk to remove for a path
-            below the checkout.
-        faults: (path, reason) of the indexes that could not be read, of all checkouts.
+        root: the top directory of the checkout; None outside of a checkout.
+        prefix, skip: a path relative to the walk's top becomes relative to `root` if its first
+            `skip` characters are replaced by `prefix`. A walk of "docs" in a checkout has the
+            prefix "docs/"; a checkout at "lib" below the walk's top has the skip 4.
+        faults: (path, reason) of each index of any checkout that could not be read.
     """
 
     root: Path | None = None
@@ -46,9 +45,9 @@ class TrackedDirectories:
 
     @classmethod
     def above(cls, top: Path, within: Path | None = None) -> TrackedDirectories:
-        """Return the tracked directories of the checkout around the top of a walk.
+        """Return the tracked directories of the checkout that contains the top of a walk.
 
-        A checkout above `within` does not count.
+        If there is none, or if it begins above `within`, the result has no directories.
         """
         top = Path(os.path.realpath(top))
         for parent in parents_within(top, within):
@@ -81,7 +80,10 @@ class TrackedDirectories:
 
 
 def parents_within(top: Path, within: Path | None) -> list[Path]:
-    """Return the directories above a real path, the nearest first, up to `within` if it is one."""
+    """Return the directories above a path without links, the nearest first.
+
+    With `within` only that directory and those below it are returned.
+    """
     if within is None:
         return list(top.parents)
     limit = Path(os.path.realpath(within))

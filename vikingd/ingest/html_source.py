@@ -29,7 +29,7 @@ _CODE = re.compile(
     r"<(pre|code|samp|kbd|textarea|xmp)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE
 )
 _HEAD = re.compile(r"<head\b.*?(?:</head\s*>|\Z)", re.DOTALL | re.IGNORECASE)
-# Comments of Go and of Liquid, which hold marks.
+# Comments of templates of Go and Liquid: "{{/* text */}}", "{% comment %}text{% endcomment %}".
 _GO_COMMENT = r"\{\{-?\s{0,9}/\*(?:[^*{]++|\*(?!/)|\{(?!\{-?\s{0,9}/\*))*\*/\s{0,9}-?\}\}"
 _LIQUID_COMMENT = (
     r"\{%-?\s{0,9}comment\b[^%{}]*+%\}(?:[^{]++|\{(?!%-?\s{0,9}(?:end)?comment\b))*"
@@ -49,6 +49,7 @@ _ALONE = re.compile(
     r"^[ \t]*+(?:(?:\{%[^}\n]*%\}|<%[^>\n]*%>|\{\{[^}\n]*\}\})[ \t]*+)+\r?$", re.MULTILINE
 )
 _TAG = re.compile(r"""<(?P<name>[a-zA-Z/!][\w/-]*)(?:[^<>"']++|"[^"]*+"|'[^']*+'|["'])*>""")
+# An attribute of a framework: " v-if=", " *ngFor=", " @click=", " hx-get=".
 _ATTRIBUTE = re.compile(
     r"\s(?:v-[a-z][\w:.-]*|ng-[a-z][\w-]*|\*ng[A-Z]\w*|x-[a-z][\w:.-]*|hx-[a-z][\w:.-]*"
     r"|wire:[\w.-]+|th:[\w-]+|[@:][a-zA-Z][\w:.-]*|\([a-zA-Z][\w.]*\)|\[[a-zA-Z][\w.-]*\])"

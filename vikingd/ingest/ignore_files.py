@@ -31,10 +31,10 @@ class Placed:
 
     Attributes:
         patterns: the patterns.
-        prefix: the path from their directory to the top of the walk; "" if their directory is
-            below the top.
-        skip: the number of characters of a path below the top to remove for a path below their
-            directory.
+        prefix, skip: a path relative to the walk's top becomes relative to the directory of the
+            patterns if its first `skip` characters are replaced by `prefix`. A walk of "docs"
+            has the prefix "docs/" for the ignore file above it; the ignore file in "docs/api"
+            below the walk's top has the skip 9.
     """
 
     patterns: Patterns
@@ -111,7 +111,14 @@ class IgnoreFiles:
     def _with(
         self, names: Collection[str], *, prefix: str, skip: int, steps: Collection[str]
     ) -> IgnoreFiles:
-        """Return these ignore files with those in the directory `path`; `names` are its entries."""
+        """Return these ignore files with those in the directory `self.path`.
+
+        Args:
+            names: the names of the entries of the directory.
+            prefix, skip: see `Placed`.
+            steps: the path to the top of the walk; patterns that leave out a directory on it are
+                not used.
+        """
 
         def placed(files: Iterator[tuple[Path, str]]) -> tuple[Placed, ...]:
             read = (self._read(path, label) for path, label in files)
@@ -142,7 +149,7 @@ class IgnoreFiles:
 
 
 def _without(patterns: Patterns, steps: list[str]) -> Patterns:
-    """Return the patterns without those that would leave out a directory on the path `steps`."""
+    """Return the patterns that leave out no directory on the path `steps`, and negated patterns."""
     ways = ["/".join(steps[:end]) for end in range(1, len(steps) + 1)]
     if not any(one.matches(way, is_directory=True) for one in patterns for way in ways):
         return patterns

@@ -20,7 +20,7 @@ class Pattern:
     Attributes:
         text: the pattern as it is written.
         source: its file and line, such as "docs/.gitignore:3", or the option of the command line.
-        regex: a match of the path of an entry, with "/" behind it if `is_of_directory`.
+        regex: matches the path of an entry; with `is_of_directory` the path ends in "/".
         is_negated: True for a pattern with "!", which takes entries in again.
         is_of_directory: True for a pattern that ends in "/", which matches directories alone.
         is_of_name: True for a pattern without another "/", which matches names at any depth.
@@ -58,9 +58,10 @@ class Patterns:
         return iter(self._patterns)
 
     def last_match(self, path: str, *, is_directory: bool) -> Pattern | None:
-        """Return the last pattern that matches an entry, by its path in NFC from their directory.
+        """Return the last pattern that matches an entry; None if none does.
 
-        A path has "/" between names. Patterns that match a directory above are not asked.
+        `path` is relative to the directory of the patterns, in NFC, with "/" between names. A
+        pattern that only matches a directory above the entry does not count.
         """
         text = f"{path}/" if is_directory else path
         name = text[path.rfind("/") + 1 :]

@@ -67,7 +67,7 @@ class LeftOut:
     """A file or directory that a rule leaves out of an import, or the rest of a file that is cut.
 
     Attributes:
-        path: a printable path; that of a directory, of which nothing is read, ends in "/".
+        path: a printable path. The path of a directory ends in "/"; nothing in it is read.
         rule: the file and line of a pattern, such as "docs/.gitignore:3", or "hidden", "include",
             "exclude", "max_file_size", "always left out", "secrets" or a rule of `unread_files`.
         pattern: the pattern, or the kind of the secrets; "" for other rules.

@@ -18,6 +18,7 @@ _MAX_DIGITS = 32  # of a number that may be exact; Python refuses to read thousa
 
 # Numbers of YAML 1.2. One with a leading zero is an identifier, such as the code of a town.
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
+# A number with a fraction or an exponent: "1.5", ".5", "2e10", but not "1".
 _FLOAT = re.compile(
     r"[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|(?:0|[1-9][0-9]*)[eE][-+]?[0-9]+)"
 )
@@ -32,9 +33,11 @@ class FrontValues(NamedTuple):
 
     Attributes:
         values: JSON values by their names; None if the block is no front matter.
-        written: the text of each top-level value as it is written, if the value differs from it.
-        notes: "NAME: REASON" for each value that is lost, or became text though it looks otherwise.
-        reason: the reason why the block is no front matter; "" for prose and lists.
+        written: by the name of a top-level value, its text as it is written, if the value does not
+            have it: "1.50" for the number 1.5.
+        notes: "NAME: REASON" for each value that is lost, or that became a string although it
+            looks like another type.
+        reason: why the block is no front matter; "" if it is just prose or a list.
     """
 
     values: dict[str, Any] | None
@@ -64,10 +67,10 @@ class Notes(list[str]):
 
 
 def number(text: str) -> int | float | None:
-    """Return the number that a text is in YAML 1.2; None if it is none.
+    """Convert a text to a number by the rules of YAML 1.2; None if the text is not a number.
 
     Raises:
-        OverflowError: the store would round it, or JSON does not have it.
+        OverflowError: the store would round the number, or JSON cannot write it (`.inf`, `.nan`).
     """
     if _INTEGER.fullmatch(text):
         if len(text) > _MAX_DIGITS:

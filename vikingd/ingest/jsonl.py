@@ -95,8 +95,8 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     metadata. Without `text` it is a directory. `overview`, `passages`, `memories` and `relations`
     are fields too.
 
-    Every draft is checked, and no two of one reading contradict each other. A faulty line is
-    reported by its number and left out. Links come last.
+    Every draft is checked, and no two of one reading contradict each other. An Unreadable takes the
+    place of a faulty line, with its number. The links of all records come last.
     """
     links: list[Linked] = []
     tree = Tree()
@@ -287,12 +287,13 @@ def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft
     for fingerprint, entry in memories:
         states[fingerprint].append(entry)
     passages = list(draft.passages)
-    # What begins a memory takes a state of its text before what continues one does.
+    # Of passages with equal texts, the first passages of memories get an entry before others.
     for i in sorted(range(len(passages)), key=lambda i: passages[i].continues):
         of_text = states[_fingerprint(draft.content[passages[i].start : passages[i].end])]
         if of_text:
             passages[i] = replace(passages[i], entry=of_text.popleft(), continues=False)
-    # An older version may have cut long memories elsewhere; their first passages are others then.
+    # An older version may have cut long memories at other places, so that the texts of their first
+    # passages differ. If there are as many of these as entries left, they get them in order.
     left = [states[fingerprint].popleft() for fingerprint, _ in memories if states[fingerprint]]
     long = [
         i

@@ -63,7 +63,10 @@ def _check_json(value: Any, field: str, depth: int) -> None:
 
 
 def check_number(value: float, field: str) -> None:
-    """Raise InvalidField for a number that JSON lacks, or that may be a rounded integer."""
+    """Raise InvalidField for infinity, NaN, and a number of more than MAX_EXACT.
+
+    JSON has no infinity and no NaN. An integer beyond MAX_EXACT may have been rounded.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidField(field, f"is {value}, which JSON does not have")
     if abs(value) > MAX_EXACT:

@@ -83,10 +83,13 @@ class Part(NamedTuple):
 
 
 def _count_step(state: StateBlock, line: int, _end: int, silent: bool) -> bool:
-    """Count a step of the parser, as one of its block rules; match only where a quotation must end.
+    """Count a step of the Markdown parser, which calls this function as one of its block rules.
+
+    Return True only with `silent` and at a line that begins with BREAK, so that the quotation
+    above the line ends there.
 
     Raises:
-        TooCostly: the steps of the text are used up.
+        TooCostly: the text has taken all the steps that it may take.
     """
     left: int = state.env["steps"] - 1 - (state.eMarks[line] - state.bMarks[line]) // _WIDE
     if left < 0:
@@ -132,13 +135,19 @@ def blocks(
 ) -> list[Block]:
     """Return the blocks of a Markdown text from `start` on, in order.
 
-    With `is_page` no block begins with a directive of a site generator, nor consists of some.
-    Headings are in the sections of their blocks. A heading with nothing below it is a block of the
-    section above. With `items` each item of an outermost list is a block, without its marker. A
-    list, an item or a quotation that does not fit is returned as its parts.
+    Headings are in the sections of the blocks below them. A heading with nothing below it is a
+    block of the section above. A list, an item or a quotation that does not fit is divided.
+
+    Args:
+        content: the text.
+        start: the position of the first block.
+        fits: returns True if characters [start, end) are short enough for one block.
+        items: return each item of an outermost list as a block, without its marker.
+        is_page: leave out directives of site generators at the beginning of a block, and blocks
+            that consist of directives.
 
     Raises:
-        TooCostly: read the text as plain text instead.
+        TooCostly: the text takes too long to parse.
     """
     tokens, lines = _parse(content, start, is_page)
     path: list[tuple[int, str]] = []
@@ -246,7 +255,7 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
 def _is_hidden(token: Token, is_first: bool) -> bool:
     """Return True for a block that has only tags and comments, which a page does not show.
 
-    A block that begins with the name of a module is hidden only if it is the first one.
+    A block that begins with the comment `directives.MODULE` is hidden only if it is the first one.
     """
     if token.type != "html_block" or _TAG.sub("", token.content).strip():
         return False

@@ -20,7 +20,8 @@ class Piece(NamedTuple):
         start: the first code point.
         end: the code point after the last one.
         level: the level of a heading, from 1 on; 0 for text.
-        heading: the heading as plain text; "" ends the section of this level.
+        heading: the heading as plain text. A piece with a level and the heading "" has no text:
+            it ends the section of this level.
         is_prose: the text is a paragraph outside of lists, quotations and asides.
         linewise: the text is code or a table.
     """

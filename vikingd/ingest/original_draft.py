@@ -87,6 +87,9 @@ def _with_its_hash(stored: Context) -> Iterator[Draft]:
 
 
 def _cuts(stored: Context) -> Iterator[Sequence[Passage] | None]:
-    """Yield None, and then the passages of a stored context, which take longer to compute."""
+    """Yield the passages that the draft may have had: None, then those of the stored context.
+
+    None comes first, because the passages take longer to compute.
+    """
     yield None
     yield _given_passages(stored)

@@ -121,7 +121,7 @@ def read_passages(content: str, name: str, *, entries: bool, by_syntax: bool) ->
     """Cut a content into passages in this process, see `split`.
 
     Args:
-        content: a text with meaning.
+        content: a text that is not only white space and ASCII punctuation.
         name: the name of its file.
         entries: cut the items of lists, see `split`.
         by_syntax: parse source code, which may take any time.
@@ -294,7 +294,7 @@ def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> 
     if syntax is Syntax.MARKDOWN and is_parsed:
         start = front_matter(content)[1]
         with suppress(markdown.TooCostly):
-            for is_page in (not entries, False):  # A page of directives alone is its directives.
+            for is_page in (not entries, False):  # Directives are kept if there is no other text.
                 found = markdown.blocks(
                     content,
                     start,
@@ -369,10 +369,10 @@ def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
 
 
 def _stripped(blocks: Iterable[Block], tokens: TokenCount) -> Iterator[Block]:
-    """Yield the blocks without white space at their ends; blocks of punctuation are left out.
+    """Yield the blocks without white space at their ends, and without blocks of punctuation only.
 
-    Within a list item, such a block is joined to the one before it, or at the beginning to the one
-    after it, if both fit.
+    Within a list item, a block of punctuation is not left out, but joined to the block before it,
+    or to the block after it if it is the first, if both together fit.
     """
     last: Block | None = None
     for block in blocks:

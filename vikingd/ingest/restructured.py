@@ -1,4 +1,4 @@
-"""reStructuredText as text with headings, see `markup_pieces.Piece`, and as plain text.
+"""A parser of reStructuredText: headings and blocks (`markup_pieces.Piece`), and plain text.
 
 It knows titles, directives, roles and explicit markup as docutils and Sphinx read them.
 """
@@ -24,11 +24,14 @@ _SIGN = re.compile(r"^\.\. (?:[a-z][\w+.:-]*::|_[^\s:][^\n:]*:)(?=\s|\Z)", re.MU
 _UNDERLINE = re.compile(r"^(?:={3,}|-{3,}|~{3,}|\*{3,}|#{3,}|\^{3,})\r?$", re.MULTILINE)
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
+# A line of equal signs: "=====".
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
+# The beginning of a directive: ".. note:: Text", ".. py:function:: f(x)".
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:[\w.+-]+:)?(?P<name>\w[\w.+-]*)[ \t]?::(?:[ \t]+|$)")
 _SUBSTITUTION = re.compile(r"\.\.[ \t]+\|")
 _NOTE = re.compile(r"\.\.[ \t]+\[[^\]]+\][ \t]*")  # a footnote or a citation
 _OPTION = re.compile(r":[^\s:`][^:`]{0,80}:(?:[ \t]|$)")
+# The beginning of a list item or a line block: "- item", "1. item", "(a) item", "| line".
 _ASIDE = re.compile(
     r"[-*+•‣][ \t]|(?:\(?(?:\d{1,9}|#|[A-Za-z]|[ivxlcdmIVXLCDM]{1,9})[.)])[ \t]|\|(?:[ \t]|$)"
 )
@@ -60,6 +63,7 @@ _NAMES = {
 }
 _KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 
+# Inline markup: "``code``", ":ref:`text <target>`", "**strong**", "|name|", "[1]_" and others.
 _PLAIN = re.compile(
     r"``(?P<literal>(?:[^`]|`(?!`))+)``"
     r"|(?<![\w`]):(?P<role>[A-Za-z][\w.+:-]{0,60}):`(?P<spoken>[^`]*)`(?:__?)?"
@@ -170,7 +174,11 @@ class _Scan:
         self._from = start
 
     def _leave(self, indent: int) -> Iterator[Piece]:
-        """End each open directive whose body a line with this indentation does not belong to."""
+        """End the open directives whose bodies end before a line with the indentation `indent`.
+
+        Yield a piece that ends the section of each directive that is a heading. If the line is the
+        first of a body, store its indentation.
+        """
         while self._bodies and indent <= self._bodies[-1].outside:
             body = self._bodies.pop()
             if body.level:
@@ -209,7 +217,7 @@ class _Scan:
         return (
             (body is None or body.is_prose)
             and max(indents) == margin
-            and self._from == self._starts[first]  # else it is the argument of a directive
+            and self._from == self._starts[first]  # else the argument of a directive begins it
             and not _ASIDE.match(text)
             and not _LINES.match(text)
             and not _OPTION.match(text)
@@ -289,9 +297,9 @@ class _Scan:
         is_prose = kind == "container" and (not self._bodies or self._bodies[-1].is_prose)
         body = _Body(indent, -1, is_prose)
         if directive["name"] == "class" and _STYLE.fullmatch(argument):
-            argument = argument if any(self._lines[at + 1 : close]) else ""  # the class of a style
+            argument = argument if any(self._lines[at + 1 : close]) else ""  # names of CSS classes
         behind = self._after_options(at + 1, indent)
-        has_body = any(self._lines[behind:close])  # else it is a name in a list of names
+        has_body = any(self._lines[behind:close])  # a directive without a body is no section
         if argument and has_body and kind in ("signature", "name"):
             body.level = _OBJECT + sum(1 for one in self._bodies[:_OBJECT] if one.level)
             heading = argument if kind == "name" else _name(argument)
@@ -346,6 +354,9 @@ def _is_long_enough(signs: str, heading: str) -> bool:
 
 
 def _name(signature: str) -> str:
-    """Return the name in a signature: the last word before the arguments, type and value."""
+    """Return the name in a signature: the last word before the arguments, type and value.
+
+    "int *Table::get(key)" gives "Table::get", and "limit: int = 3" gives "limit".
+    """
     head = re.split(r"\(|(?<!:):(?!:)|=", signature, maxsplit=1)[0].split()
     return head[-1].lstrip("*&") if head else signature

@@ -12,6 +12,7 @@ _ALWAYS = re.compile(
     r"|(?P<store>.+\.(?:p12|pfx|jks|keystore|kdbx|kdb))"
     r"|(?P<passwords>[._]netrc|\.git-credentials|\.pgpass|\.?htpasswd)"
 )
+# "server.key", "prod.tfvars", ".npmrc", "credentials.json".
 _STORE = re.compile(
     r".+\.(?:pem|key|p8|ppk|ovpn|tfstate|tfvars|env|kubeconfig)|env|\.envrc|kubeconfig"
     r"|\.(?:npmrc|pypirc|yarnrc|yarnrc\.yml|dockercfg|dockerconfigjson|s3cfg|boto)"
@@ -37,6 +38,7 @@ def is_secret_store(name: str) -> bool:
     return _STORE.fullmatch(low) is not None and not _MODEL.fullmatch(low)
 
 
+# "config.yaml", "app.ini", "Dockerfile", ".bashrc".
 _CONFIGURATION = re.compile(
     r".+\.(?:ya?ml|toml|ini|cfg|conf|config|cnf|properties|env|tfvars|hcl|tf|sh|bash|zsh|fish"
     r"|example|sample|template|dist|tpl|local|csv|tsv|log)|(?:.*[._-])?env(?:[._-].*)?"
@@ -45,7 +47,10 @@ _CONFIGURATION = re.compile(
 
 
 def is_configuration(name: str) -> bool:
-    """Return True for a configuration file by its name; its unquoted values are texts."""
+    """Return True if a file is a configuration file by its name, such as "config.ini".
+
+    An unquoted value in it is a string, not an expression of a programming language.
+    """
     return _CONFIGURATION.fullmatch(name.lower()) is not None
 
 

@@ -19,6 +19,7 @@ _FILLER = re.compile(
     r"|0?123(?:4(?:5(?:6(?:7(?:8(?:90?)?)?)?)?)?)?|abc(?:d(?:e(?:f(?:gh?)?)?)?)?|xyz"
     r"|(.)\1{2,}"
 )
+# The beginning of a reference instead of a value: "${VAR}", "<key>", "vault:", "env.KEY".
 _OPEN = re.compile(
     r"[$<*{\[]|![A-Za-z]|%\w+%|ENC\[|vault:|op://|arn:|env[.:]|process\.env|os\.|secrets\.|data:"
 )
@@ -35,8 +36,8 @@ _SIGNS = frozenset("!@#$%^&*+=?~")
 def is_fake(value: str, *, least: int = 5) -> bool:
     """Return True for a placeholder such as "your-api-key" or "changeme".
 
-    A value is also a placeholder if fewer than `least` letters and digits are left of it without
-    words such as "test".
+    A value is also a placeholder if it has fewer than `least` letters and digits after words such
+    as "test" or "token" are removed, or only a few different ones.
     """
     if _OPEN.match(value) or any(part in value for part in _INNER):
         return True
@@ -61,12 +62,15 @@ def is_random(value: str) -> bool:
         return False
     if not any(map(str.isalpha, value)):
         return False
-    rest = sum(c.isalnum() for c in _WORD.sub(_unread, value))
+    rest = sum(c.isalnum() for c in _WORD.sub(_without_word, value))
     return rest >= max(8, 0.4 * len(value))
 
 
-def _unread(match: re.Match[str]) -> str:
-    """Return "" for a run of letters that may be a word by its share of vowels, else the run."""
+def _without_word(match: re.Match[str]) -> str:
+    """Return "" for letters that may be a word, else the letters.
+
+    They may be a word if 20 to 70 % of them are vowels: "password" gives "", "xkqzw" stays.
+    """
     word = match[0].lower()
     vowels = sum(c in "aeiouy" for c in word)
     return "" if 0.2 <= vowels / len(word) <= 0.7 else match[0]

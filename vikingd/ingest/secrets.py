@@ -4,7 +4,8 @@ A token is known by its form, such as `ghp_` and 36 characters. Any other value 
 its name says so (`password`, `api_key`) and it looks like one: a mix of letters and digits for a
 password, random characters for a key. Placeholders are none: `your-api-key`, `changeme`, `${VAR}`.
 
-The time is linear in the text: each expression is tried at one place, and has an upper bound.
+The time is linear in the length of the text. A regular expression is tried only where a fixed
+string such as "ghp_" stands, and matches a limited number of characters.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ _KEY_LINES = re.compile(
 _OF_A_KEY = re.compile(r"[A-Za-z0-9+/]{40}")
 _PUTTY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400}")
 
+# "://ada:geheim1@example.org" of a URL.
 _WITH_PASSWORD = re.compile(
     r"://(?P<user>[^\s/:@\"'`<>{}$()\[\],]{0,100}+):(?P<value>[^\s/@\"'`<>(),]{1,200}+)"
     r"@(?P<host>[\w.\-\[]{1,200}+)"
 )
 _NO_HOST = re.compile(r"(?i)(?:.*\.)?example(?:\.\w+)?$|host$|hostname$|server$")
+# A JWT: three parts of base64 with "." between them, the first two with the beginning "eyJ".
 _SIGNED = re.compile(r"eyJ[\w-]{10,2000}+\.(?P<body>eyJ[\w-]{8,8000}+)\.[\w-]{20,1000}+")
 _BEARER = re.compile(r"(?i)(?:bearer|basic) {1,4}(?P<value>[A-Za-z0-9+/=_.~-]{16,2000}+)")
 
@@ -55,6 +58,7 @@ _KEYS = (
     *("encryption", "host", "license", "master", "private", "secret", "service", "session"),
     *("shared", "signing", "sign", "storage"),
 )
+# The rest of a name, and its value: '_key = "..."', "_prod: ...", '", "..."' after "password".
 _ASSIGNED = re.compile(
     r"(?P<rest>[\w.\-]{0,30}+)"
     r"(?:"
@@ -66,6 +70,7 @@ _ASSIGNED = re.compile(
     r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400})(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]$|&\\]{1,400}+)(?P<more>[(\[{$\"'`|&]?))"
 )
+# The rest of a name that holds no secret: "_id", "_file", "_hash".
 _NO_SECRET = re.compile(
     r"^i[sz]|public|hash|digest|checksum|finger|encrypted|(?:_|-|\b)(?:id|ids|url|uri|path|file|dir"
     r"|name|type|kind|len|length|size|ttl|count|arn|ref|version|expir\w*|field|format|header"
@@ -74,6 +79,7 @@ _NO_SECRET = re.compile(
     r"|index|store|provider)(?:_|-|$)"
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+# A value that is a reference: "settings.KEY", "/run/key", "./key", "https://".
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}$|/|\.{1,2}/|\w{2,12}://|@|~/")
 
 
@@ -82,7 +88,8 @@ def secrets_in(text: str, *, is_config: bool = False, is_store: bool = False) ->
 
     Args:
         text: the text of a file.
-        is_config: unquoted values after "=" or ":" are texts, and not expressions of a language.
+        is_config: an unquoted value after "=" or ":" is a string, as in a configuration file, and
+            not an expression of a programming language.
         is_store: the file exists to hold secrets: each value of a name such as `password` counts,
             unless it is a placeholder.
     """
@@ -181,9 +188,10 @@ def _tokens(text: str) -> Iterator[Secret]:
 
 
 def _token(text: str, at: int, form: Form, end: int) -> tuple[Secret | None, int]:
-    """Return the token at a position, or None, and the position to continue from.
+    """Return (secret, next): the token that begins at `at`, and where the search continues.
 
-    That position is the end of the token, or `end` if none of this form is there.
+    `secret` is None if there is no token, or if it is a placeholder. `next` is the end of the
+    match, or `end` if the form does not match at `at`.
     """
     start, kind, expression = form
     match = expression.match(text, at)

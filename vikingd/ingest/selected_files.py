@@ -33,6 +33,7 @@ HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, DRAWING 
 """The rules that are in no ignore file; `unread_files` has more."""
 
 _BRACES = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
+# "1000", "64k", "10 MB", "1.5 GiB".
 _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*")
 
 
@@ -107,7 +108,10 @@ class Selection:
 
 
 def _globs(name: str, globs: Iterable[str]) -> Patterns:
-    """Return the patterns of an argument, which may also be one text."""
+    """Convert the globs of an argument, or a single glob, to patterns.
+
+    Raises InvalidField, naming the argument `name`, for an invalid glob.
+    """
     found = []
     for glob in [globs] if isinstance(globs, str) else globs:
         if _BRACES.search(glob):
@@ -150,10 +154,10 @@ class Rules:
     """The rules for the entries of a directory.
 
     Attributes:
-        selection: the rules of the caller; None: none, and no ignore files.
-        files: the ignore files; None: none.
-        tracked: the hidden directories that are taken.
-        beside: the names of the entries of the directory.
+        selection: the rules of the caller; None: no rules, and no ignore file is read.
+        files: the ignore files that apply; None: no ignore file is read.
+        tracked: the hidden directories that are imported because git tracks files in them.
+        beside: the names of all entries of the directory.
         is_included: True if a glob of `include` matches the directory or one above it.
     """
 
@@ -177,7 +181,10 @@ class Rules:
         return [*(self.files.faults if self.files else ()), *self.tracked.faults]
 
     def at(self, path: Path, below: str, names: Collection[str]) -> Rules:
-        """Return the rules of a directory with these names of entries; see IgnoreFiles.at."""
+        """Return the rules of the directory `path`, which has entries with these names.
+
+        The arguments are those of IgnoreFiles.at.
+        """
         files = self.files.at(path, below, names) if self.files else None
         tracked = self.tracked
         if self.selection and GIT in names:
@@ -185,7 +192,10 @@ class Rules:
         return replace(self, files=files, tracked=tracked, beside=names)
 
     def within(self, below: str) -> Rules:
-        """Return the rules of a subdirectory, by its path below the top."""
+        """Return these rules with `is_included` set for a subdirectory.
+
+        `below` is its path below the top of the walk.
+        """
         if self.selection is None or not self.selection.included:
             return self
         return replace(self, is_included=self._includes(below, is_directory=True))
@@ -196,10 +206,10 @@ class Rules:
         """Return the rule and the pattern that leave out an entry; None for an entry to import.
 
         Args:
-            below: its path below the top of the walk.
+            below: the path of the entry below the top of the walk.
             name: its name.
             is_directory: True for a directory.
-            at: the entry.
+            at: the entry as the operating system lists it.
         """
         chosen = self.selection
         if chosen and chosen.excluded:
@@ -209,7 +219,7 @@ class Rules:
         may_be_secret = chosen and not chosen.with_secrets and not is_directory
         if may_be_secret and (kind := always_secret(name)):
             return SECRETS, kind
-        found = self._usual(below, name, is_directory=is_directory, at=at)
+        found = self._default_rule(below, name, is_directory=is_directory, at=at)
         if found and not (chosen and chosen.named.last_match(below, is_directory=is_directory)):
             return found
         if chosen and chosen.included and not is_directory:
@@ -221,12 +231,13 @@ class Rules:
         limit = self.selection.limit if self.selection else None
         return limit is not None and size > limit
 
-    def _usual(
+    def _default_rule(
         self, below: str, name: str, *, is_directory: bool, at: os.DirEntry[str]
     ) -> tuple[str, str] | None:
-        """Return the rule that leaves out an entry by default, and its pattern.
+        """Return (rule, pattern) of the default rule that leaves out an entry; None without one.
 
-        None if none does.
+        Default rules are those for hidden entries and SKIPPED_DIRECTORIES, the ignore files, and
+        the rules of `unread_files`.
         """
         is_hidden = name.startswith(".") and not (self.selection and self.selection.hidden)
         if is_hidden and not (is_directory and self.tracked.has(below)):

@@ -62,7 +62,8 @@ def _form(start: str, rest: str) -> re.Pattern[str]:
     """Return the regex of a token that begins with `start`; its group `value` is the secret.
 
     In `rest`, "%" stands for a letter or digit, and "~" also for "_" and "-". No letter or digit
-    may be directly before or after the token.
+    may be directly before or after the token. The start "AIza" and the rest "~{35}" match "AIza"
+    with 35 letters, digits, "_" and "-" behind it.
     """
     rest = rest.replace("%", "[A-Za-z0-9]").replace("~", "[A-Za-z0-9_-]")
     if start == ":AA":  # the number of the bot is before it

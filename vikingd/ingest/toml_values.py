@@ -75,7 +75,13 @@ def _repaired(lines: list[str], notes: Notes) -> dict[str, Any] | None:
 
 
 def _table(values: dict[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the table that a header opens, such as {"a": {"b": {}}} or {"a": [{}]}."""
+    """Return the table of `values` that a header opens; create it if needed.
+
+    `shape` is the header, parsed: {"a": {"b": {}}} for `[a.b]`, {"a": [{}]} for `[[a]]`.
+
+    Raises:
+        ValueError: a key of the header is no table.
+    """
     place = values
     while shape:
         ((key, below),) = shape.items()

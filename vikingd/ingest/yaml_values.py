@@ -116,7 +116,7 @@ class _Reader:
     def pairs(self, node: Any, values: dict[str, Any], above: str = "") -> None:
         """Read the pairs of a mapping into `values`.
 
-        `above` is the prefix of their names in notes.
+        `above` is the prefix of their names in notes, such as "author." for a nested mapping.
         """
         for key_node, value_node in node.value:
             if key_node.id != "scalar":
@@ -134,7 +134,7 @@ class _Reader:
                 self.notes.add(name, f"is left out: {error}")
                 continue
             if not above:
-                self._write(key, value_node, values[key])
+                self._set_written(key, value_node, values[key])
 
     def _is_new(self, key: str, values: Mapping[str, Any], above: str) -> bool:
         if not is_storable(key):
@@ -144,8 +144,11 @@ class _Reader:
             self.notes.twice(above + key)
         return True
 
-    def _write(self, key: str, node: Any, value: object) -> None:
-        """Store the text of a top-level value as it is written, if the value differs from it."""
+    def _set_written(self, key: str, node: Any, value: object) -> None:
+        """Set `written[key]` for a top-level value that loses its written form.
+
+        These are numbers, booleans, and folded text that is not ASCII; see `FrontValues.written`.
+        """
         self.written.pop(key, None)
         if isinstance(value, int | float):
             self.written[key] = node.value

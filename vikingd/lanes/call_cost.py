@@ -1,7 +1,8 @@
-"""The weight of a call: its request decides the lane (light or heavy), its plan the thread.
+"""The weight of a call, which decides where its work runs.
 
-The lane is chosen before the request is checked, because checks and plans of heavy calls take time,
-too. The event loop itself makes a light answer if that is quicker than to start a thread.
+The request decides the lane, light or heavy. The lane is chosen before the request is checked,
+because checks and plans of heavy calls take time, too. The plan decides the thread: the event loop
+itself makes a light answer if that is quicker than to start a thread.
 """
 
 from __future__ import annotations

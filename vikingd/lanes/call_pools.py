@@ -131,7 +131,10 @@ class Threads:
 
 
 def reply_bytes(most: int) -> int:
-    """Return how many of `most` bytes results may take; the rest is for small fields."""
+    """Return the bytes that the results in a reply of at most `most` bytes may take.
+
+    The rest is for small fields.
+    """
     return most * 7 // 8
 
 

@@ -138,7 +138,7 @@ class Lane:
         slots: the number of slots; each is held by one piece (heavy: by one call).
         of_caller: how many slots one caller may hold.
         at_once: how many pieces run at the same time while one slot is held.
-        crowded: the same while several slots are held.
+        crowded: how many pieces run at the same time while several slots are held.
         waiting: how many calls may wait for a slot.
         initializer: runs first on each thread.
         on_idle: called on a thread after no slot was held for some time.
@@ -283,8 +283,8 @@ class Lane:
                 turn.set_result(None)
 
 
-class _OfCall:
-    """The base of runners: it has the call's lane and its deadline."""
+class _BaseRunner:
+    """The base class of runners, which run the pieces of one call in one lane."""
 
     def __init__(self, lane: Lane, call: QueuedCall) -> None:
         self._lane = lane
@@ -300,7 +300,7 @@ class _OfCall:
         return self._call.left()
 
 
-class Slot(_OfCall):
+class Slot(_BaseRunner):
     """A slot of a lane, held within `async with`, that runs the pieces of one call on threads.
 
     `here` is the same as `away`: a heavy call runs its short pieces on threads, too.
@@ -385,7 +385,7 @@ class Slot(_OfCall):
             turns.give()
 
 
-class SlotPerPiece(_OfCall):
+class SlotPerPiece(_BaseRunner):
     """A runner that holds no slot between pieces.
 
     Short pieces run on the event loop, and each other piece runs on a thread in a slot of its own.

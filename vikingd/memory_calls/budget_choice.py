@@ -11,13 +11,16 @@ _T = TypeVar("_T")
 def within_budget(
     texts: Iterable[_T], tokens_of: Callable[[_T], int], budget: int, limit: int, skip: bool
 ) -> Iterator[tuple[_T, bool]]:
-    """Yield (text, True if it fits) until the choice ends; later texts are not read.
+    """Choose the best texts within a budget; yield (text, True if it is chosen) for each text read.
+
+    The choice ends at `limit` chosen texts. Texts after the end are not read.
 
     Args:
-        texts: best first; `tokens_of` returns the tokens of one.
+        texts: the texts, best first.
+        tokens_of: returns the number of tokens of a text.
         budget: the most tokens of all chosen texts together.
-        limit: the largest number of chosen texts.
-        skip: continue after a text that does not fit; without it the choice ends there.
+        limit: the most chosen texts.
+        skip: True: continue after a text that does not fit. False: end there.
     """
     taken = 0
     for text in texts:

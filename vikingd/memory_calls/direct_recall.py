@@ -29,6 +29,7 @@ from vikingd.memory.memory_types import Memory, RecallQuery, RecallResult
 from vikingd.memory.named_days import Days, days_of
 from vikingd.memory.numbered_files import number_of
 
+# Matches ".../journal/2026-05-03.md", and ".../journal/2026-05-03/session-ID/2.md" of a session.
 _JOURNAL = re.compile(
     rf"(.*/journal/([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(/session-{SESSION_ID.pattern})?)(?:/[0-9]+)?\.md",
     re.DOTALL,
@@ -41,16 +42,19 @@ _Read = tuple[list[Memory], str]
 
 
 class Dated(NamedTuple):
-    """The days that a query names besides its subject, and the journal files of these days."""
+    """The days that a query such as "lunch on 3 May" names, and the journal files of these days.
+
+    A search uses them to rank memories of these days higher.
+    """
 
     days: Days
     files: Sequence[str]
 
 
 class Direct(NamedTuple):
-    """The answer of the fast path or the timeline, which read files without a search.
+    """The answer of the fast path or of the timeline; both read known files without a search.
 
-    `path` is None if neither has an answer; `reason` explains the choice.
+    `path` names the path that answered; None if neither did. `reason` explains the choice.
     """
 
     path: RecallPath | None
@@ -137,7 +141,7 @@ class DirectRecall:
         return [uri for uri in files if may(Right.READ, uri)]
 
     def _within(self, files: Sequence[str]) -> tuple[list[Memory], bool]:
-        """Return as many files as fit into the budget, and True if a part of them is left out."""
+        """Return (the first files that fit into the budget, True if some or a part is left out)."""
         left, budget, memories = (
             self._query.max_tokens,
             ReplyBudget(self._most_bytes),
@@ -243,8 +247,11 @@ class DirectRecall:
         return Memory(uri, content, 1.0, used, entry, truncated=truncated)
 
 
-def rest_of(query: RecallQuery, read: Direct) -> RecallQuery | None:
-    """Return the query for the budget that a direct answer leaves; None if no search is needed."""
+def query_after(query: RecallQuery, read: Direct) -> RecallQuery | None:
+    """Return the query for the search after a direct answer; None if no search is needed.
+
+    The query has the tokens and the number of memories that the direct answer leaves.
+    """
     if not query.tries(RecallPath.HYBRID):
         return None
     if read.path is None:
@@ -255,8 +262,8 @@ def rest_of(query: RecallQuery, read: Direct) -> RecallQuery | None:
     return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
 
 
-def only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
-    """Return the result of a recall that is answered without a search."""
+def result_of_direct(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
+    """Return a direct answer as the result of a recall; nothing is searched."""
     return RecallResult(
         tuple(read.memories),
         read.path,

@@ -1,9 +1,9 @@
 """The check of a proposed memory against the messages that it names as its evidence.
 
-A model is not trusted: the words of a memory must occur in its messages. Of a message of the user
-only its own words count, see `own_words`. All memories but cases need such words. A case may be
-told by the agent and its tools, but not by a tool alone. An answer such as "the second one" counts
-together with the message of the agent directly before it.
+A model is not trusted: the words of a memory must occur in the messages that it names. Words that
+a user quotes do not count, see `own_words`. Every memory needs words of the user, except a case (a
+problem and its solution): its words may come from the agent or a tool, but not from a tool alone. A
+short answer such as "the second one" counts together with the agent's message directly before it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ MOST = 16
 """Messages that a memory may name as its evidence."""
 
 _ANSWER = 200  # characters of a message that may refer to the one before it
-_SAID = 0.75  # the least share of a memory's words that its messages and those of the user have
-_SAID_BY_EVIDENCE = 0.5  # the same of its messages alone
+_SAID = 0.75  # the least share of a memory's words that its evidence and the user's messages have
+_SAID_BY_EVIDENCE = 0.5  # the least share of a memory's words that its evidence alone has
 _SHARED = 0.5  # the least share of common words with an older memory that it may replace
 
-# Words about the user's relation to a fact, and not of the fact itself.
+# Words that do not count as words of a memory: in "the user prefers tea" only "tea" counts.
 _FRAME = frozenset(
     terms(
         """
@@ -61,13 +61,16 @@ _FRAME = frozenset(
     )
 ) | frozenset("用户喜欢偏好讨厌希望想要住在叫是有的了从不总会被称为使用工作说需要认为他她它这那")
 _HAN = lazy(f"[{CJK_CHARS}]")
+# Matches 3, 1,250, 3.5, 14:30 and 2026-05-03.
 _NUMBER = lazy(r"\d+(?:[.,:/-]\d+)*")
+# Matches a word with a capital letter that does not begin a sentence: "Ana" in "with Ana's car".
 _NAME = lazy(r"(?<![.!?。] )(?<!^)(?<![\w'-])[A-ZÀ-Þ](?:[\w'’-]*\w)?(?<!'s)(?=\W|$|'s)")
 _FIRST = lazy(r"[A-ZÀ-Þ](?:[\w'’-]*\w)?(?<!'s)(?=\W|$|'s)")
 _COUNTED = (
     "zero one two three four five six seven eight nine ten eleven twelve",
     "零一二三四五六七八九十",
 )
+# Matches "not", "never", "hates", "isn't", 不, 讨厌.
 _NEGATED = lazy(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|hates?|hated|dislikes?|detests?|"
     r"avoids?|"
@@ -76,7 +79,8 @@ _NEGATED = lazy(
     r"|[不没未别無无非勿]|讨厌|討厭|避免|受不了|拒绝|头疼|戒了",
     re.IGNORECASE,
 )
-_AFFIRMED = lazy(r"[不没無无非](?:\w{1,2}不|不\w|能不)|不得不")  # denied twice
+# Matches a double negation, which affirms: 不得不 (must), 不能不 (cannot but).
+_AFFIRMED = lazy(r"[不没無无非](?:\w{1,2}不|不\w|能不)|不得不")
 _OF_USER = lazy(r"The user (?!and\b)|用户(?!的|和|与)", re.IGNORECASE)
 PERSON = (
     r"(?:wife|husband|partner|girlfriend|boyfriend|fianc\w+|son|daughter|child|kids?|children|baby|"
@@ -84,6 +88,7 @@ PERSON = (
     r"friend|boss|manager|colleague|coworker|teacher|doctor|neighbou?r|landlord|flatmate|roommate|"
     r"dog|cat|pet|client|customer|patient)s?"
 )
+# Matches the beginning of a clause about somebody else: "and she", "my boss", "Ana likes", 我妈.
 _OTHER = lazy(
     rf"(?i:and |but |because |since |so |also |well,? |no,? |yes,? )*(?:(?i:he|she|they|it|his|"
     rf"her|their)\b"
@@ -104,18 +109,21 @@ _SELF = lazy(
 _CLAUSE = lazy(
     r"[,;:，；：、]|\b(?:but|and|although|though|while)\b|但是?|而是?|不过", re.IGNORECASE
 )
+# Matches a question: "do I like tea?", 我喜欢茶吗.
 _ASKED = lazy(
     r"^(?:so |and |but )?(?:do|does|did|am|is|are|was|were|have|has|what|where|who|why|when|which|"
     r"how)\b"
     r".*[?？]\W*$|[吗嗎]\W*$|^(?:谁|什么|哪|怎么|为什么).*[?？]",
     re.IGNORECASE,
 )
+# Matches a supposition: "if I lived there", "suppose", 如果我.
 _SUPPOSED = lazy(
     r"\b(?:if (?!possible|you can)(?:i|we|he|she|they|it|the|my|someone)\b|suppose|imagine|"
     r"pretend|what if|"
     r"let's say|as if)|如果我|假如|要是我|假设",
     re.IGNORECASE,
 )
+# Matches an instruction to an agent: "ignore all previous", "the assistant must", "always reply".
 _ORDERS = lazy(
     r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|all|"
     r"instructions?|"
@@ -134,7 +142,10 @@ _ORDERS = lazy(
 
 
 class Evidence:
-    """The messages of a conversation as evidence; those before index `first` are only context."""
+    """The messages of a conversation, against which proposed memories are checked.
+
+    Messages before index `first` are context: a memory that names one of them is refused.
+    """
 
     def __init__(self, messages: Sequence[SessionMessage], first: int) -> None:
         self._messages = messages
@@ -156,10 +167,10 @@ class Evidence:
         users = [i for i in indices if messages[i].role == "user"]
         text = _plain(proposal.text)
         own = [self._said(i) for i in users]
-        if _ORDERS.search(text) and len(users) < len(indices) and _missing(text, own):
+        if _ORDERS.search(text) and len(users) < len(indices) and _why_unsupported(text, own):
             return "it is an instruction, and no message of the user gives it"
         if proposal.kind is MemoryKind.CASES:
-            return self._missing_of_case(text, indices)
+            return self._why_case_unsupported(text, indices)
         if not users:
             return "no message of the user says it"
         before = [
@@ -168,22 +179,22 @@ class Evidence:
             if i and messages[i - 1].role == "assistant" and len(messages[i].content) <= _ANSWER
         ]
         earlier = [self._said(i) for i in range(max(users)) if messages[i].role == "user"]
-        if why := _missing(text, [*own, *before], earlier):
+        if why := _why_unsupported(text, [*own, *before], earlier):
             return why
         if not (before or any(_words(text) & one.terms for one in own)):
             return "the message of the user says nothing of it"
         return _other_meaning(proposal.kind, text, [one.text for one in own])
 
-    def _missing_of_case(self, text: str, indices: Sequence[int]) -> str:
+    def _why_case_unsupported(self, text: str, indices: Sequence[int]) -> str:
         """Return the reason why the messages do not support a case; "" if they do.
 
-        Details may come from a tool. A case that only a tool tells is refused, since a tool's
-        output may come from anybody.
+        Details may come from a tool. At least one word must come from the user or the agent, since
+        anybody may have written the output of a tool.
         """
         told = [self._said(i) for i in indices if self._messages[i].role in ("user", "assistant")]
         if not any(_words(text) & one.terms for one in told):
             return "only a tool says it"
-        return _missing(text, [self._said(i) for i in indices])
+        return _why_unsupported(text, [self._said(i) for i in indices])
 
     def _said(self, index: int) -> _Said:
         if index not in self._known:
@@ -215,12 +226,16 @@ def shares_words(one: str, other: str) -> bool:
     return bool(a and b) and len(a & b) >= _SHARED * min(len(a), len(b))
 
 
-def _missing(text: str, said: Sequence[_Said], earlier: Sequence[_Said] = ()) -> str:
-    """Return the reason why the messages lack words of a memory; "" if they have enough of them.
+def _why_unsupported(text: str, said: Sequence[_Said], earlier: Sequence[_Said] = ()) -> str:
+    """Return the reason why messages do not support a memory; "" if they have enough of its words.
+
+    Every number and name must occur in a message, and most of the other words.
 
     Args:
-        said: the messages of its evidence.
-        earlier: other messages of the user, which may have the names and some of the words.
+        text: the memory.
+        said: the messages that the memory names as its evidence.
+        earlier: other messages of the user. Numbers and names may come from them, and at most half
+            of the other words.
     """
     heard = (*said, *earlier)
     for number in _NUMBER.findall(text):
@@ -267,11 +282,10 @@ def _has_number(number: str, said: str) -> bool:
 
 
 def _other_meaning(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
-    """Return the reason why the user's words mean something else than the memory.
+    """Return the reason why the user's sentences contradict a memory; "" if they do not.
 
-    "" if they do not.
-
-    The user may deny it, only ask or suppose it, or say it of somebody else.
+    The user denies it, only asks for it ("do I like tea?"), only supposes it ("if I liked tea"), or
+    says it of somebody else ("my brother likes tea").
     """
     pairs = [
         (clause, sentence)
@@ -297,9 +311,9 @@ def _other_meaning(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
 
 
 def _nearest(words: set[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the (clause, sentence) pairs that share the most words with `words`.
+    """Return the (clause, sentence) pairs whose clauses share the most words with `words`.
 
-    [] if none does.
+    Return [] if no clause shares a word.
     """
     shared = [len(words & _words(clause)) for clause, _ in pairs]
     best = max(shared, default=0)
@@ -325,9 +339,9 @@ def _sentences(texts: Iterable[str]) -> Iterable[str]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text without common words and numbers.
+    """Return the search terms of a text without numbers and the words in `_FRAME`.
 
-    In Chinese, single characters.
+    Chinese text gives single characters.
     """
     return {
         term

@@ -57,7 +57,10 @@ class ExtractQuery:
 
 @dataclass(frozen=True, slots=True)
 class ToForget:
-    """A request to forget that is in doubt, with the memories that it may mean and the reason."""
+    """A request to forget on which nothing was deleted, because it is in doubt.
+
+    `memories` are those that it may mean, and `reason` says why it is in doubt.
+    """
 
     request: ForgetRequest
     memories: tuple[Memory, ...]
@@ -68,8 +71,10 @@ class ToForget:
 class ExtractResult:
     """The memories of a conversation with their outcomes, and the refused proposals.
 
-    `episode` has the turns by their files, in order. `ended` has the facts that ended, and
-    `not_taken` the sentences of the user that became no memory.
+    `episode`: the turns of the conversation that were kept, one item for each file.
+    `forgotten`: the removed memories. `to_forget`: the requests to forget that are in doubt.
+    `ended`: the known facts that the user said have ended, as in "I no longer work there".
+    `not_taken`: the sentences of the user from which the rules made no memory.
     """
 
     source: ExtractSource
@@ -85,7 +90,10 @@ class ExtractResult:
 
 
 class ExtractFiles:
-    """The files for the memories of one call, chosen by the newest snapshot."""
+    """The choice of the files into which the memories of one call are written.
+
+    The choice depends on the query's scope and on the files that exist in the newest snapshot.
+    """
 
     def __init__(self, engine: Engine, routes: Routes, query: ExtractQuery) -> None:
         self._engine = engine
@@ -93,7 +101,10 @@ class ExtractFiles:
         self._query = query
 
     def of(self, kind: MemoryKind, time: int) -> str:
-        """Return the URI of the file for a memory of a kind, said at a time in microseconds."""
+        """Return the URI of the file for a memory of this kind.
+
+        An event goes into the journal of the day of `time`, which is in microseconds.
+        """
         if kind is MemoryKind.EVENTS:
             return self.journal_at(time)
         return self._of_type(TYPES[kind], of_agent=kind in OF_AGENT)

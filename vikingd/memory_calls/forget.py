@@ -66,9 +66,9 @@ class Forgetter:
         self._writes = FutureBridge()
 
     async def answer(self, query: ForgetQuery, run: Runner, *, dry_run: bool) -> tuple[Chosen, int]:
-        """Forget memories, or with a dry run only choose them.
+        """Forget memories; with `dry_run` only choose them.
 
-        Return them and the revision after it.
+        Return the forgotten or chosen memories, and the revision of the store afterwards.
 
         Raises:
             ReadOnly: this process is a reader. The other errors are those of `chosen`.
@@ -132,9 +132,9 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
 
 
 def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
-    """Return the rewrite that forgets memories.
+    """Return the rewrite of files that removes these memories.
 
-    It keeps one that was chosen by criteria and changed.
+    If they were chosen by criteria, it keeps a memory that was reinforced since it was read.
     """
     wanted = {memory.entry.id: memory.entry for memory in memories}
     return Forgetting(wanted, unchanged=not query.ids)
@@ -171,9 +171,9 @@ def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Mem
 
 
 def _in_parts(found: Sequence[Memory]) -> list[list[int]]:
-    """Group the ids of memories, sorted by URI, so that each group is of at most `_PART` files.
+    """Divide memories into groups of at most `_PART` files each; return the ids of each group.
 
-    There is at least one group, which may be empty.
+    `found` is sorted by URI. Without memories the result is one empty group.
     """
     files = [[memory.entry.id for memory in of] for _, of in groupby(found, lambda m: m.uri)]
     return [

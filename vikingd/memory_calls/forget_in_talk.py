@@ -37,13 +37,18 @@ MOST = 20
 DROPPED = "the user asks to forget it"
 """The reason for a proposal that a later request takes back."""
 
+# Matches a note on a change: "Lives in Oslo (Before: Lives in Rome)".
 _CHANGE = re.compile(r"(?P<now>.+?) ?[(（](?:Before: |之前：)(?P<before>.+)[)）]", re.DOTALL)
+# Matches a file of an episode: ".../journal/2026-05-03/session-ID.md", not ".../2026-05-03/2.md".
 _EPISODE = re.compile(rf"/{memory_file_paths.JOURNAL}/\d{{4}}-\d\d-\d\d/(?!\d+\.md$)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A memory that a request may mean: a stored one, or the index of a proposal of this call."""
+    """A memory that a request may mean.
+
+    It is either stored (`stored`), or proposed by this call (`proposal`, its index; else -1).
+    """
 
     text: Text
     stored: StoredEntry | None = None
@@ -62,8 +67,8 @@ class Forgets:
         requests: the requests.
         gone: the stored memories to remove, by id.
         dropped: the indices of the call's proposals that are not written.
-        taken_back: the texts of the memories that are forgotten without doubt.
-        said: the sentences that "forget that" means.
+        taken_back: the memories that are forgotten without doubt, each with its request.
+        said: the sentences before a request such as "forget that", which are forgotten.
         doubts: the memories that may be meant, by request and reason of the doubt.
     """
 
@@ -76,9 +81,9 @@ class Forgets:
     _done: list[Forgetting] = field(default_factory=list)
 
     def rewrites(self) -> list[tuple[str, Rewrite]]:
-        """Return the rewrites that forget memories, by file.
+        """Return (URI, rewrite) for each file from which memories are removed.
 
-        They must follow those that remember.
+        In the transaction they must follow the rewrites that remember memories.
         """
         self._done.clear()
         found: list[tuple[str, Rewrite]] = []
@@ -103,11 +108,13 @@ class Forgets:
     def to_forget(
         self, written: Sequence[tuple[Proposal, Changing]], proposals: Sequence[Proposal]
     ) -> tuple[ToForget, ...]:
-        """Return the requests in doubt, with the memories that they may mean and their new ids.
+        """Return the requests in doubt, each with the memories that it may mean.
+
+        Call this after the writes, which give the memories of this call their ids.
 
         Args:
             written: the memories of the call, with their outcomes.
-            proposals: the proposals that were compared.
+            proposals: the proposals to which the candidates' indices refer.
         """
         outcomes = {id(proposal): one for proposal, one in written}
         found = []
@@ -183,7 +190,7 @@ class _Deciding:
                 self._facts.append(candidate)
 
     def decide(self, request: ForgetRequest) -> None:
-        """Decide on a request."""
+        """Decide on a request, and record in `Forgets` what it removes or leaves in doubt."""
         known = list(self._facts)
         for number, one in enumerate(self._proposals):
             if self._is_before(one, request):
@@ -281,7 +288,10 @@ class _Deciding:
             self._forget_turns(request, named, gone)
 
     def _forget_turns(self, request: ForgetRequest, named: str, gone: Sequence[Text]) -> None:
-        """Remove the turns and the notes on changes that state forgotten memories."""
+        """Mark for removal the turns and the notes on changes that state forgotten memories.
+
+        A turn that may not be removed without being named is left in doubt.
+        """
         topic = Topic(request) if request.topic else None
         for one in self._changes:
             pair = _CHANGE.fullmatch(entries.said(one.passage))
@@ -300,7 +310,8 @@ class _Deciding:
     def _of_turns(self, request: ForgetRequest, turns: Sequence[StoredEntry]) -> None:
         """Decide on a request that matches only turns of episodes.
 
-        Those of the user are preferred.
+        The turns of the user say whether one statement is meant, or several; without such turns,
+        those of the agent do.
         """
         own = [one for one in turns if not one.passage.startswith(SPEAKERS["assistant"])] or turns
         texts = {forget_requests.plain(without_speaker(one.passage)) for one in own}

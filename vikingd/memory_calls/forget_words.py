@@ -29,15 +29,18 @@ _USER = frozenset(("user", "users"))
 _LOOSE, _NAMING = (frozenset(terms(" ".join(_FORM.words(one)))) for one in ("LOOSE", "NAMING"))
 _PEOPLE = "|".join(language(one).named["PEOPLE"] for one in ("english", "chinese"))
 _PEOPLE = rf"(?:{_PEOPLE}|clients?|customers?|教练|医生|客户|保姆|阿嬷|姑姑|堂[哥姐弟妹])"
+# Matches "Ana" in "Ana's car", "user's older sister", and 姐姐 in 用户的姐姐.
 _PERSON = lazy(
     rf"\b(?!user)\w+(?='s\b)|(?:user's|\bmy|\bour) (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|"
     rf"(?<=用户)(?:家|们)?的?\w{{0,3}}?(?P<zh>{_PEOPLE})",
     re.IGNORECASE,
 )
+# Matches "the user's best friend", 用户的朋友.
 _OF_PERSON = lazy(
     rf"(?:the )?user's (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|用户(?:家|们)?的?\w{{0,3}}?{_PEOPLE}的?",
     re.IGNORECASE,
 )
+# "my age" means a memory such as "The user is 40 years old".
 _ATTRIBUTES = (
     (r"age|how old.*|年龄|年纪|岁数|几岁|多大", r"\byears? old\b|\bage\b|岁|年龄"),
     (r"weight|体重", r"\bweighs?\b|\bweight\b|体重|公斤|\bkg\b"),
@@ -49,6 +52,7 @@ _ATTRIBUTES = (
     (r"birthday|bday|date of birth|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
 """The names of what everybody has, and the words by which a memory states it with a number."""
+# "my address" may mean a memory such as "The user lives in Oslo".
 _NEAR = (
     (r"address|home|town|city|地址|住址|住处|住的地方", "home"),
     (r"job|employer|company|工作|公司|单位", "work"),
@@ -60,13 +64,16 @@ class Fit(IntEnum):
     """How well a memory matches a request."""
 
     NONE = 0
-    WEAK = 1  # only a part of the words, or the same of somebody else
-    MORE = 2  # the memory says it, and more
-    WHOLE = 3
+    WEAK = 1  # it has only some of the words, or says the same about somebody else
+    MORE = 2  # it begins with the statement and continues
+    WHOLE = 3  # it states the same, or has all words of the topic
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a statement in order, without "the user" and a duration at its end."""
+    """Return the words of a statement in order.
+
+    "The user" and a duration at the end, such as "since May", are left out.
+    """
     if _HAN.search(text):
         plain = _FORM.ZH_USER.sub("", _FORM.ZH_SINCE.sub("", simplified(text).casefold()), count=1)
         return tuple(_FORM.ZH_EMPTY.sub("", _FORM.ZH_USER.sub("", plain)))
@@ -111,7 +118,7 @@ class Text:
 
     @cached_property
     def bare(self) -> tuple[str, ...]:
-        """The words of the text without "the user's friend" before a name."""
+        """The words of the text without a phrase such as "the user's friend"."""
         return words(_OF_PERSON.sub("", simplified(self.text), count=1))
 
     @property
@@ -127,7 +134,10 @@ class Text:
         return is_same or self.relation == other.relation
 
     def is_of_another(self, topic: str) -> bool:
-        """Return True if the first person whom the text speaks about is not named in `topic`."""
+        """Return True if the text is about somebody whom `topic` does not name.
+
+        Only the first person in the text counts, such as "sister" in "the user's sister".
+        """
         text, named = simplified(self.text), simplified(topic).casefold()
         if found := _PERSON.search(text):
             one = found["zh"][0] if found["zh"] else found[0].casefold().split()[-1].rstrip("s")
@@ -179,7 +189,7 @@ class Topic:
     def fit(self, text: Text, *, earlier: bool = False) -> Fit:
         """Return how well a memory matches the request.
 
-        `earlier`: it is below the heading "Earlier".
+        `earlier` is True if the memory is below the heading "Earlier", so that it was replaced.
         """
         if self._statements:
             return max(self._states(one, text) for one in self._statements)
@@ -254,7 +264,7 @@ def _heading(name: str) -> tuple[str, ...]:
 
 
 def notes(said: str) -> list[str]:
-    """Return the notes that the extraction rules would make of a statement of the user."""
+    """Return the texts of the memories that the rules of Extract make of a user's statement."""
     found = read((SessionMessage("user", said),), 0, SaidAt(0))
     return [proposal.text for proposal in found.proposals]
 
@@ -263,9 +273,9 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
     """Return True if a sentence states the same about the user as a memory.
 
     Args:
-        sentence: a sentence of the user, or of the agent with `of_agent`.
+        sentence: a sentence of the user or of the agent.
         text: the memory.
-        of_agent: "you" is the user.
+        of_agent: True if the agent says the sentence: then "you" means the user, not "I".
     """
     return any(
         clause.words[: len(text.words)] == text.words
@@ -276,7 +286,10 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
 
 
 def says_in_all(sentence: str, text: Text) -> bool:
-    """Return True if a sentence states a memory, or has all its words, at least three."""
+    """Return True if a sentence of the user states a memory or has all of its words.
+
+    A memory of fewer than three words must be stated: having its words is not enough.
+    """
     said, told = _folded(sentence), _folded(text.text) - _USER - _LOOSE - _NAMING
     is_own = _FORM.I.match(sentence) or sentence.startswith("The ")
     is_another = Text(sentence).is_of_another(text.text) or _OF_PERSON.match(text.text)
@@ -297,7 +310,11 @@ def _clauses(sentence: str, *, of_agent: bool) -> Iterator[Text]:
 
 
 def _has_chinese_part(part: str, text: str) -> bool:
-    """Return True if a text has all characters of a Chinese part, and two thirds of its pairs."""
+    """Return True if a text has all characters of a Chinese word or phrase.
+
+    Unless the text has the phrase as a whole, it must also have two thirds of the phrase's pairs of
+    adjacent characters.
+    """
     if part in text:
         return True
     if len(part) < 3 or not set(part) <= set(text):

@@ -10,7 +10,7 @@ from vikingd.memory import entries
 
 
 def best_texts(texts: Sequence[int], memories: Sequence[int]) -> list[int]:
-    """Keep the best text of each memory.
+    """Return the row of the best text of each memory, best first.
 
     Args:
         texts: the rows of texts, best first.
@@ -21,10 +21,9 @@ def best_texts(texts: Sequence[int], memories: Sequence[int]) -> list[int]:
 
 
 def long_memory(engine: Engine, entry_id: int) -> tuple[str, bool] | None:
-    """Read (the whole text of a memory, True if it is pinned) from the store; None if it is gone.
+    """Return (the whole text of a memory, True if it is pinned); None if the memory is gone.
 
-    The text is found by the id of the memory, so it belongs to this memory even if the file
-    changed.
+    The store finds the text by the id of the memory, so a change of its file does no harm.
     """
     for stored in engine.store.memories([entry_id]):
         return entries.said(stored.passage), is_pinned(stored.passage)

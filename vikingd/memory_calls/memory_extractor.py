@@ -119,9 +119,12 @@ class MemoryExtractor:
         """Propose, check and write the memories, and return the reply.
 
         Args:
-            reply: makes the reply of the result and the revision.
-            parse: makes the reply of the bytes that were kept for a repeated call.
-            once: gets the reply to keep, if the call has a request id.
+            query: the conversation and its settings.
+            once: returns the identity of the request; None without a request id. Its argument
+                makes the reply that is stored for repetitions of the call.
+            deadline: the deadline of the call.
+            reply: makes the reply from the result and the revision.
+            parse: makes the reply from the stored bytes, if the call is a repetition.
 
         Raises:
             InvalidField: a file cannot hold a memory.
@@ -231,7 +234,10 @@ class MemoryExtractor:
             work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
-        """Choose the files for the turns of the conversation, or leave them out with a reason."""
+        """Choose the files for the turns of the conversation.
+
+        Turns of a file that cannot be written are left out, and the reply gives the reason.
+        """
         query, files = work.query, work.files
         kept = remaining(query.session, query.first, work.forgets)
         given = (kept, query.first, query.time, query.time_zone)
@@ -247,7 +253,7 @@ class MemoryExtractor:
             work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
     async def _compare(self, work: _Work, deadline: Deadline) -> None:
-        """Compare each memory with its file now, to leave little work to the transaction."""
+        """Compare each memory with its file before the transaction, which is short therefore."""
         for proposal, one in work.memories:
             known = await self._rememberer.prepare(one, deadline)
             if proposal.replaces:
@@ -260,9 +266,9 @@ class MemoryExtractor:
 
 
 def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
-    """Return the writes of a call in their order.
+    """Return the (URI, rewrite) pairs of a call, in the order in which they are written.
 
-    Those of a dry run end with one that undoes them.
+    In a dry run the last rewrite raises an error, which undoes the transaction.
     """
     found: list[tuple[str, Rewrite]] = []
     work.notes.clear()
@@ -308,12 +314,15 @@ def _result(work: _Work) -> ExtractResult:
         work.forgets.forgotten(),
         work.forgets.to_forget(work.memories, found.proposals),
         tuple(one for one in work.endings if one.outcome),
-        (*work.said.untaken, *_without_end(work)) if by_rules else (),
+        (*work.said.untaken, *_unmatched_endings(work)) if by_rules else (),
     )
 
 
-def _without_end(work: _Work) -> list[Untaken]:
-    """Return the sentences that would end a fact, but match no known one."""
+def _unmatched_endings(work: _Work) -> list[Untaken]:
+    """Return the sentences that say that a fact ended, but match no known fact.
+
+    An example is "I no longer work at Acme", if no memory says that the user works there.
+    """
     done = {(one.ending.message, one.ending.sentence) for one in work.endings if one.outcome}
     left = dict.fromkeys((one.message, one.sentence) for one in work.said.endings)
     return [

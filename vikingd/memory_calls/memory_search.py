@@ -59,12 +59,12 @@ from vikingd.plan.query_text import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
-_DEEPER = 2  # times top_k: the texts of each list of a search
+_DEEPER = 2  # a search finds at least this many times top_k texts
 _PAST = 0.5  # times the score of a memory that was replaced by a newer one
 _LEAST = 1e-9  # the least score of a match
 _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
-_COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
+_COUNTED = 1 << 12  # memories whose number of tokens is cached: recalls mostly return the same
 _SHORT = 1000  # characters of such a memory, at most
 _LETTERS = 32  # characters for a token, at most, in a long text that is worth counting
 _HALVES = WeightedSum(0.5, 0.5)
@@ -102,7 +102,8 @@ class MemorySearch:
     """A search for memories by a checked query; its reply has about `most_bytes`.
 
     Args:
-        read: the answer of the paths before the search, whose files the search leaves out.
+        read: the direct answer; the search leaves out the files that it has read.
+        is_whole: search the text as one question, even if it asks several.
 
     Attributes:
         texts: the questions that are searched for; one, unless the query asks several.
@@ -221,7 +222,10 @@ class MemorySearch:
         )
 
     def _of_named_days(self, found: _Candidates) -> _Candidates:
-        """Return the candidates of the days that the query names, which stay whatever the floor."""
+        """Return the candidates that were said on the days that the query names.
+
+        They are returned even if the confidence of the recall is below the floor.
+        """
         dated = self._read.dated
         if dated is None:
             return _NONE_FOUND
@@ -233,11 +237,11 @@ class MemorySearch:
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
     ) -> Iterator[_Ranked]:
-        """Yield memories by salience, then URI and position, until the reply is full.
+        """Yield memories by salience, ties by URI and position, until the reply is full.
 
-        Each text is yielded once. A long memory is whole if it fits into the remaining tokens, else
-        it is the passage that was found. `order`, `scores` and `parts` are results of the ranking
-        kernel.
+        Of equal texts one is yielded. A long memory is yielded as a whole if it fits into the
+        remaining tokens, else as the passage that was found. `order`, `scores` and `parts` are
+        results of the ranking kernel.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
@@ -314,13 +318,14 @@ class MemorySearch:
     def _scopes_with_vectors(
         self, vectors: Sequence[F32 | None]
     ) -> Iterator[tuple[Sequence[TextScope], F32 | None]]:
-        """Yield (scopes, vector) of each question; the vector is None if there is none."""
+        """Yield (scopes, vector) for each question; the vector is None for a search by words."""
         return zip_longest(self._asked, vectors[: len(self._asked)])
 
     def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
-        """Return the memories that a search finds.
+        """Search each question; return the memories that were found, with their entries.
 
-        If texts changed meanwhile, wait for the index.
+        If the store has replaced some of the found texts since the snapshot, `changed` counts them,
+        and this waits up to _PATIENCE seconds for a snapshot that has the new texts.
         """
         if not self._scopes:
             return _NONE_FOUND
@@ -377,9 +382,10 @@ class MemorySearch:
     def _fused(
         self, scopes: Sequence[TextScope], vector: F32 | None, depth: int
     ) -> tuple[_Fused, _Parts]:
-        """Return (rows, scores, best possible score) of a question, and the features of each scope.
+        """Search one question; return its results and the confidence features of each scope.
 
-        The best possible score is None unless the fusion is by rank.
+        The results are (rows, scores, best possible score). The last is None unless the fusion is
+        by rank.
         """
         fusion = self._query.fusion
         if not scopes or not all(one.by_meaning for one in scopes):

@@ -17,16 +17,16 @@ NEARLY = 0.8
 
 
 def newest_first(scores: Sequence[float], times: Sequence[int | None], vectors: F32) -> list[int]:
-    """Return the indices of memories in their new order.
+    """Return the indices of all memories in a new order: of one subject the newest comes first.
 
-    Each memory is placed directly before the first older one that is about the same thing and
-    scores at most slightly higher. So of a fact that changed, the present state comes before the
-    past, and memories with much higher scores stay in front. The set of memories does not change.
+    A memory is placed directly before the first older memory that is about the same thing, unless
+    the older one scores much higher. So the present state of a fact comes before its past states.
 
     Args:
         scores: [n] of the memories, best first.
-        times: [n] when they were last said; None: unknown, such a memory is neither old nor new.
-        vectors: [n, dim] less the centroid of their language, of any length; zeros for none.
+        times: [n] the time when each was last said; None: unknown, so it is not compared.
+        vectors: [n, dim] the vectors less the centroid of their language, not normalised; zeros for
+            a memory without a vector.
     """
     lengths = np.maximum(np.sqrt(products(vectors, vectors)), 1e-6)
     units = (vectors / lengths[:, None]).astype(np.float32)

@@ -132,10 +132,16 @@ class Proposer:
         notes: dict[Degradation, None],
         deadline: Deadline,
     ) -> str:
-        """Return the wording of the older memory that a proposal may replace; "": none.
+        """Return the text of the older memory that a proposal may replace; "" if there is none.
 
-        The proposal names that memory, which must be similar in words or meaning. `title` is that
-        of the file, and `known` has the files of its series.
+        A proposal may replace the memory that it names, if both are similar in words or meaning.
+
+        Args:
+            proposal: the proposal.
+            title: the title of the proposal's file.
+            known: the entries of each file of the series.
+            notes: failures of the embedder are added to it.
+            deadline: the deadline of the call.
         """
         named = (one.find(proposal.replaces) for one in known.values())
         old = next((one for one in named if one is not None), None)
@@ -174,9 +180,10 @@ class Proposer:
         notes: dict[Degradation, None],
         deadline: Deadline,
     ) -> bool:
-        """Return False if a memory's meaning is far from that of each of its first few messages.
+        """Return False if a proposal's vector is far from the vectors of all its evidence.
 
-        `vectors` keeps the vectors of the messages for later calls.
+        Only the first `_COMPARED` messages of the evidence are compared. `vectors` caches the
+        vectors of messages by index.
         """
         vector = await self._vector(proposal.text, notes, deadline)
         if vector is None:

@@ -10,8 +10,8 @@ from vikingd.answer.confidence import (
     Features,
     best_confidence,
     confidence_of,
+    confidence_to_show,
     features_of_texts,
-    shown_by,
 )
 from vikingd.answer.ranked_lists import RankedList, fused
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence
@@ -27,7 +27,8 @@ def features_of(
     Args:
         scope: the scope.
         vector: the vector of the question; None if words alone were searched.
-        lists: one list by words or by both, or one by meaning and one by words.
+        lists: the ranked lists of the search: [by meaning, by words] for a fusion by rank, else one
+            list, by words alone or by both.
     """
     if len(lists) == 2:
         fusion = scope.query.fusion
@@ -42,14 +43,15 @@ def features_of(
 def kept_by_floor(
     questions: Iterable[Sequence[Features | None]], model: str, floor: float | None, memories: int
 ) -> tuple[Confidence, bool]:
-    """Return the confidence of a recall, and True if its memories are not below the floor.
+    """Return (the confidence of a recall, True if it reaches the floor).
 
     Args:
-        questions: the features of the scopes of each question; the best answered one decides.
+        questions: for each question the features of its scopes. The question with the highest
+            confidence decides.
         model: the name of the embedder.
-        floor: the smallest allowed `in_scope`; None: all confidences but NOTHING.
+        floor: the least `in_scope` that reaches the floor; None: all but NOTHING reach it.
         memories: the number of memories that were found.
     """
     best = best_confidence([confidence_of(parts, model) for parts in questions]) or NO_CONFIDENCE
-    confidence = shown_by(best, memories) or NO_CONFIDENCE
+    confidence = confidence_to_show(best, memories) or NO_CONFIDENCE
     return confidence, not confidence.is_below(floor)

@@ -15,9 +15,9 @@ from vikingd.lanes.call_pools import wait_for_revision
 from vikingd.lanes.queues import Runner
 from vikingd.memory.known_file_routes import Routes
 from vikingd.memory.memory_types import RecallQuery, RecallResult
-from vikingd.memory_calls.direct_recall import DirectRecall, only_read, rest_of
+from vikingd.memory_calls.direct_recall import DirectRecall, query_after, result_of_direct
 from vikingd.memory_calls.memory_search import MemorySearch
-from vikingd.memory_calls.used_memories import count_used, named
+from vikingd.memory_calls.used_memories import count_used, readable_memories
 
 
 class Recaller:
@@ -34,9 +34,10 @@ class Recaller:
     async def answer(
         self, query: RecallQuery, vector: F32 | None, run: Runner
     ) -> tuple[RecallResult, Stage]:
-        """Return the answer, and the timing of the stage that embedded the query.
+        """Return the result, and the timing of the stage that embedded the query.
 
-        The first path that has an answer gives it: a known file, the journal, a search.
+        A known file is tried first, then the journal, then a search. If a direct answer leaves
+        tokens, a search fills them.
         """
         engine = self._engine
         await wait_for_revision(engine, query.min_revision, run)
@@ -44,9 +45,9 @@ class Recaller:
         read = await (run.here if direct.is_light else run.away)(direct.answer)
         started = perf_counter()
         embed = Stage("embed", started, started)
-        rest = rest_of(query, read)
+        rest = query_after(query, read)
         if rest is None:
-            result = only_read(engine, query, read)
+            result = result_of_direct(engine, query, read)
         else:
             is_whole = vector is not None
             search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
@@ -73,6 +74,6 @@ class Recaller:
             is_counted = query.counts_returned and result.path is RecallPath.HYBRID
             ids = [memory.entry.id for memory in result.memories if is_counted]
             if query.used:
-                ids += await run.away(named, engine, query.used, query.scope.caller)
+                ids += await run.away(readable_memories, engine, query.used, query.scope.caller)
             result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
         return result, embed

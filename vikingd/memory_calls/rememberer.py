@@ -38,10 +38,14 @@ class Rememberer:
         """Write a memory and return the reply.
 
         Args:
-            reply: makes the reply; it returns None if the file changed since the comparison, and
-                then the write is tried again.
-            parse: makes the reply of the bytes that were kept for a repeated call.
-            names_file: the request names the file, and not a type of memory.
+            remembered: the memory and its file.
+            once: the identity of the request; None without a request id.
+            deadline: the deadline of the call.
+            reply: makes the reply. It returns None if the file changed since the comparison; then
+                the write is tried again.
+            parse: makes the reply from the stored bytes, if the call is a repetition.
+            names_file: True if the request names a file, False if it names a type of memory. The
+                error names the field accordingly.
 
         Raises:
             InvalidField: the file cannot hold the memory.
@@ -68,16 +72,13 @@ class Rememberer:
         return await self._writes.result(self._engine.writable_store.rewrite(rewrites, once))
 
     async def prepare(self, remembered: Remembering, deadline: Deadline) -> Mapping[Key, Known]:
-        """Compare a memory with the files of its series.
-
-        Return these with their entries, by key.
-        """
+        """Compare a memory with the entries of its series; return the entries by file key."""
         series, known = await self.series(remembered.uri, deadline)
         await self._threads.prepare(deadline, remembered.prepare, series, known)
         return known
 
     async def series(self, uri: str, deadline: Deadline) -> tuple[Series, Mapping[Key, Known]]:
-        """Return a memory file with its continuations, which are one series.
+        """Return a series: a memory file with its continuations.
 
         Args:
             uri: the URI of the first file.
@@ -96,7 +97,10 @@ class Rememberer:
 
 
 def _known(series: Series, kept: Mapping[Key, Known]) -> dict[Key, Known]:
-    """Return the entries of each file of a series, by key; files that `kept` lacks are read."""
+    """Return the entries of each file of a series, by the file's key.
+
+    Files that are not in the cache `kept` are read.
+    """
     found: dict[Key, Known] = {}
     for uri, key in series.files:
         if (known := kept.get(key)) is not None:

@@ -1,4 +1,4 @@
-"""Counts of the accesses of memories that were used; a memory that is only returned counts none."""
+"""Counts of the accesses of memories that were used; a memory is not used by being returned."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def count_used(engine: Engine, ids: Sequence[int]) -> Degraded:
     return (_READER,)
 
 
-def named(engine: Engine, ids: Sequence[int], caller: Caller) -> list[int]:
-    """Read the store.
+def readable_memories(engine: Engine, ids: Sequence[int], caller: Caller) -> list[int]:
+    """Return the ids, out of `ids`, of memories that exist and that the caller may read.
 
-    Return those of the ids whose memories exist and are readable by the caller.
+    This reads the store.
     """
     if not ids:
         return []
@@ -41,8 +41,11 @@ def named(engine: Engine, ids: Sequence[int], caller: Caller) -> list[int]:
     ]
 
 
-def placed(engine: Engine, built: BuiltContext) -> list[int]:
-    """Read the store; return the ids of the memories whose text is in a built context."""
+def memories_shown(engine: Engine, built: BuiltContext) -> list[int]:
+    """Return the ids of the memories of which a built context shows at least a part.
+
+    This reads the store.
+    """
     shown: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for uri, start, end in built.shown:
         if context_type(uri) is ContextType.MEMORY:

@@ -87,7 +87,7 @@ class FindScope(QueryScope):
             method = Method.EXHAUSTIVE if scores_all or is_small else Method.BEST_FIRST
         if only is not None:
             limit, allowed = max(int(only.sum()), 1), only
-        else:  # the confidence looks at the first files, whatever the query wants to see of them
+        else:  # the confidence needs the FIRST best files, even if the query asks for fewer
             limit, allowed = max(query.limit, FIRST), self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
         alpha = query.alpha
@@ -121,9 +121,9 @@ class FindScope(QueryScope):
         return np.concatenate([named[low:high], named[base:]]).astype(np.uint8)
 
     def _factors(self) -> F32:
-        """Return float32 [files of the scope], the factor of each file's kind.
+        """Return float32 [files of the scope]: the factor for the score of a file of its kind.
 
-        Without a preference it is empty.
+        It is empty if the query prefers no kind.
         """
         if not self.query.prefer:
             return kernel.NO_FACTORS
@@ -137,14 +137,15 @@ class FindScope(QueryScope):
         return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
 
     def _near(self, method: int, terms: Terms) -> I32:
-        """Return rows near the query's vector, by the inverted file, to start a BEST_FIRST search.
+        """Return the rows of texts at which a BEST_FIRST search starts, by the inverted file.
 
-        Return `NO_ROWS` if a term of the query occurs in a text, or if the caller may not read all.
+        Their vectors are near the query's. Return `NO_ROWS` for other methods, if a term of the
+        query occurs in a text, or if the caller may not read all texts.
         """
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method != kernel.BEST_FIRST or inverted is None or not len(self.raw_query.vector):
             return kernel.NO_ROWS
-        if not self.reads_all:  # its clusters tell of all vectors
+        if not self.reads_all:  # its clusters depend on vectors that the caller may not read
             return kernel.NO_ROWS
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return kernel.NO_ROWS
@@ -212,7 +213,8 @@ def compile_finds(
 ) -> tuple[FindPlan, ...]:
     """Compile the finds of one request; errors as in `compile_find`.
 
-    `made` has by text a vector and notes for the reply, for each find without a vector of its own.
+    `made` maps the text of each find without a vector to the vector of the text, None if it could
+    not be made, and to notes for the reply.
     """
     plans = []
     for find in finds:

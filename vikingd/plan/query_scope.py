@@ -1,6 +1,6 @@
-"""A query bound to one snapshot and to its scope there; the readable parts of its target.
+"""A query with the snapshot and the scope that it searches, and the readable parts of its target.
 
-Each part is a scope of its own.
+A caller may be allowed to read only some subtrees of the target. Each is a scope of its own.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class QueryScope:
 
     @property
     def cost(self) -> int:
-        """The work of the answer, in texts that are scored in the same time."""
+        """The estimated work of the answer: the number of texts that can be scored in its time."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = self._scored() + tail
         if self.where is not None:
@@ -90,7 +90,7 @@ class QueryScope:
         return None
 
     def _scored(self) -> int:
-        """Return about how many texts of the base are scored."""
+        """Return the approximate number of texts that are scored, without those of the tail."""
         return int(self.counts[TEXTS])
 
     def script(self, vector: F32 | None) -> int:
@@ -143,8 +143,8 @@ class QueryScope:
     def ends(self, *, files: bool) -> tuple[int, int, int]:
         """Return (low, high, base) of the rows of the scope.
 
-        They are [low, high) in the base, and some rows of the tail, which begins at row `base`.
-        These are the last arguments of `place` and `row_at` of the kernels.
+        The scope has the rows [low, high) of the base, and some rows of the tail, which begins at
+        row `base`. `place` and `row_at` of the kernels take these three as their last arguments.
         """
         scope = self.scope
         if files:
@@ -172,7 +172,7 @@ def parts_of(query: _Query, caller: Caller, snapshot: Snapshot) -> list[_Query]:
     if within is not None:
         return [query if within == uris.ROOT else replace(query, within=within)]
     if query.where:
-        filters.parse(query.where)  # first, as if the target did not exist
+        filters.parse(query.where)  # its error comes before that of a missing target
     roots = [(part, snapshot.root(part)) for part in caller.parts(query.target_uri)]
     found = [(part, root) for part, root in roots if root is not None]
     if not found and query.target_uri != uris.ROOT:

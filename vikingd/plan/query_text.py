@@ -27,6 +27,7 @@ _LONGEST = 4000
 _NAMES = 2
 """The names in a question that no word introduces, at least."""
 
+# Signs of code: "`name`", "x == y", "f()", "a -> b".
 _CODE = re.compile(r"```|`[^`\n]*`|[{};]\s*$|\)\s*\{|==|=>|->|::|\w\(\)", re.MULTILINE)
 _QUOTED = lazy(
     r"\"[^\"\n]*\"|“[^”\n]*”|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》|\([^()\n]*\)|（[^（）\n]*）"
@@ -35,6 +36,7 @@ _END = lazy(r"；\s*|\n\s*")
 """The ends of what is asked, besides those of sentences."""
 
 _ASKS = lazy(r"[?？][\"'”’』」)）\s]*\Z")
+# The beginning of a further question: "Also, ", "And additionally ", "Another question: ".
 _NEXT = lazy(
     r"\s*(?:(?:and\s+)?(?:also|additionally|in\s+addition|besides|plus|by\s+the\s+way|moreover"
     r"|furthermore|(?:one\s+more|another)\s+(?:question|thing))\b[\s,:]*"
@@ -44,6 +46,7 @@ _NEXT = lazy(
 )
 """The words that introduce one more question."""
 
+# The place between two questions of a sentence: the ", " of "Who is Ada, and what about Bob?".
 _JOINT = lazy(
     r"[,;]\s*(?=and\s+(?:(?:also|additionally)[\s,]+(?:wh\w+|how|is|are|do|does|did)|what\s+about)\b)"
     r"|[,，;；]\s*(?=另外|此外|还有|顺便)"
@@ -53,6 +56,7 @@ _JOINT = lazy(
 """The place between two questions of one line."""
 
 _NUMBER = lazy(r"\s*(?:\d{1,2}[.)]\s+|[一二三四五六七八九]、\s*|[-*•]\s+)")
+# The beginning of a request: "Please show", "Can you find", "List".
 _WISH = lazy(
     r"\s*(?:please\s+|(?:could|can)\s+you\s+)?(?:show|tell|find|list|give|look\s+up)\b"
     r"|请|帮我|帮忙|给我|告诉我|查一下|列出",
@@ -70,6 +74,7 @@ _BEGINS_ANEW = lazy(
 )
 """The words of a speaker who comes to the point: the questions before them were talk."""
 
+# Words that refer to the question before: "Where is it?", "And that works?", "Or Bob?".
 _REFERS = lazy(
     r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|theirs|this|these|those|one|ones|if)\b"
     r"|\bthat(?=\W*(?:\Z|is\b|was\b|work|happen|mean))"

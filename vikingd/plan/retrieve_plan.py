@@ -35,7 +35,7 @@ class TextScope(QueryScope):
 
     Attributes:
         orders_ties: order all ties by name, because ranks are fused or shown.
-        depth: the number of texts that each list has at first.
+        depth: the number of best texts that each ranked list has at first.
     """
 
     def __init__(self, snapshot: Snapshot, query: RetrieveQuery, exhaustive_texts: int) -> None:
@@ -121,7 +121,10 @@ class RetrievePlan:
 
     @property
     def two_sides(self) -> TextScope | None:
-        """The only scope, if its two lists can be made side by side; else None."""
+        """The scope, if it is the only one and `has_two_sides` is True for it; else None.
+
+        Two threads can make its two lists at the same time.
+        """
         is_one = len(self.scopes) == 1 and self.scopes[0].has_two_sides
         return self.scopes[0] if is_one else None
 

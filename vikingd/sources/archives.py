@@ -77,8 +77,11 @@ def suffix_of(name: str) -> str:
     return next((one for one in _SUFFIXES if name.lower().endswith(one)), "")
 
 
-def kept(address: str, folder: Path, state: Mapping[str, Any]) -> Fetched:
-    """Return the files of an unchanged archive, which are unpacked already."""
+def unchanged_files(address: str, folder: Path, state: Mapping[str, Any]) -> Fetched:
+    """Return the result of a fetch whose archive has not changed.
+
+    Its files are in `folder`, where the former fetch unpacked them.
+    """
     files: Mapping[str, str] = state["files"]
     origins = {path: Origin(f"{address}#{path}") for path in files}
     return Fetched(folder, origins, [], [], dict(state), is_unchanged=True)
@@ -98,7 +101,7 @@ def unpack(
         archive: the file.
         address: the address of the archive, for the origins of its files.
         folder: a directory that does not exist yet.
-        state: that of the fetch whose files were imported last; None: there is none.
+        state: the state of the last fetch whose files were imported; None: there is none.
         told: called with the number of members that were just unpacked.
         cancelled: an event that ends the work.
 
@@ -156,7 +159,7 @@ def moves_of(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[st
 
 @dataclass
 class _Unpacking:
-    """The files that were unpacked so far, and the rest of the limits."""
+    """Unpacks the members of one archive, and checks the limits of their number and size."""
 
     folder: Path
     address: str
@@ -169,7 +172,7 @@ class _Unpacking:
         self.not_taken: list[NotTaken] = []
         self._names: dict[
             str, str
-        ] = {}  # those of files and directories, as other systems see them
+        ] = {}  # paths of files and directories by their form without case, in NFC
         self._members = self._unpacked = 0
 
     def count(self, length: int) -> None:
@@ -186,10 +189,10 @@ class _Unpacking:
 
     @contextmanager
     def member(self, name: str) -> Iterator[None]:
-        """Count a member that the body of the `with` reads.
+        """Count a member, which the body of the `with` unpacks.
 
-        If the body refuses it, for example for its size, its name and the reason are kept for
-        the report of what was not taken.
+        If the body raises `_Refused`, for example because the member is too large, the name and
+        the reason are added to `not_taken`.
 
         Raises:
             _Bomb: the archive has too many members.
@@ -210,7 +213,8 @@ class _Unpacking:
         """Write a member.
 
         Raises:
-            _Refused: it has no place of its own within the folder.
+            _Refused: its path is invalid or another member has it, or it is an archive or too
+                large.
         """
         path = _path_of(name)
         self._take_place(path)
@@ -235,10 +239,11 @@ class _Unpacking:
         self.hashes[path] = digest.hexdigest()
 
     def _take_place(self, path: str) -> None:
-        """Record the path of a member.
+        """Record the path of a member as taken.
 
         Raises:
-            _Refused: another member has the path, or is above it, where case is ignored.
+            _Refused: a former member has this path, is a file at a directory of it, or is below it.
+                Case and the Unicode form of the paths do not count.
         """
         steps = path.split("/")
         for end in range(1, len(steps) + 1):
@@ -257,7 +262,7 @@ def _path_of(name: str) -> str:
     """Return the path of a member relative to the folder.
 
     Raises:
-        _Refused: it is outside of the folder, or no file system allows it.
+        _Refused: it would be outside of the folder, or is not allowed as the path of a file.
     """
     if name.startswith(("/", "\\")) or _DRIVE.match(name):
         raise _Refused("has an absolute name")
@@ -279,7 +284,7 @@ class _Stream(Protocol):
 
 
 class _Counted:
-    """A stream that counts the bytes that are read; the count may raise at a limit."""
+    """A stream that calls `count` with the length of each block read; `count` may raise `_Bomb`."""
 
     def __init__(self, stream: _Stream, count: Callable[[int], None]) -> None:
         self._stream = stream

@@ -26,6 +26,7 @@ MAX_FILES, MAX_BYTES = 200_000, 2 << 30
 _MAX_LISTING = 64 << 20  # bytes of the names of a commit
 _NEW, _KEPT = "refs/vikingd/new", "refs/vikingd/kept"
 _ATTRIBUTES = "* -filter -ident -text -eol -working-tree-encoding\n"
+# "main" and "release/1.2", but not "-x", "a..b" and "a b".
 _REF = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![./])")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _MAX_LFS = 1024  # bytes of a pointer
@@ -63,7 +64,7 @@ def fetch_repository(
         address: the address of a repository.
         ref: a branch, a tag or the whole name of a commit; "": the repository's own choice.
         folder: the directory of the checkout, which keeps its files between two fetches.
-        state: that of the fetch whose files were imported last; None: there is none.
+        state: the state of the last fetch whose files were imported; None: there is none.
         told: called with the number of objects that just came.
         cancelled: an event that ends the fetch.
 

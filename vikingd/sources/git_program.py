@@ -29,6 +29,7 @@ _POLL, _LOOK = 0.05, 1.0  # seconds
 _PATIENCE = 2.0  # seconds that an ended git may tidy up
 _MAX_OUTPUT = 1 << 20
 _MAX_ERRORS = 16 << 10
+# "Receiving objects:  12% (34/280)".
 _RECEIVED = re.compile(rb"(?:Receiving objects|Counting objects):\s+\d+% \((\d+)/")
 _KEPT = re.compile(
     r"GIT_(?:ASKPASS|SSH(?:_COMMAND|_VARIANT)?|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)|EXEC_PATH"
@@ -119,7 +120,7 @@ class Git:
             told: called with the number of objects that just came.
 
         Raises:
-            GitFailed: it failed; the message has its last words.
+            GitFailed: it failed; the message has the last error message of git.
             SourceFailed: it takes too long, or brings too much.
             InterruptedError: the work was cancelled.
         """
@@ -237,7 +238,10 @@ def _read(stderr: IO[bytes], words: bytearray, told: Callable[[int], None] | Non
 
 @contextmanager
 def _guarded(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Start a shell that ends git and its programs if this process is killed within the block."""
+    """Start a shell for the time of the block, which ends git if this process is killed.
+
+    The shell ends git with all programs that git started.
+    """
     command = ["/bin/sh", "-c", 'read _; kill -- "-$0"', str(child.pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
         try:

@@ -17,7 +17,7 @@ _MAX_ADDRESSES = 4  # of a host that are tried
 
 
 class Inward(Exception):
-    """A host is not public, and the user did not name it."""
+    """A host has an address in a private network, and the fetch may not connect to it."""
 
 
 class HostAddresses:
@@ -43,7 +43,7 @@ class HostAddresses:
         """Return the addresses of a host, at most four.
 
         Raises:
-            Inward: the host is not public, and may not be anything else.
+            Inward: the host is not public, but must be, see the class.
             OSError: the host is unknown.
         """
         if host not in self._found:
@@ -62,7 +62,11 @@ class HostAddresses:
         return addresses[:_MAX_ADDRESSES]
 
     def _refuse(self, host: str, addresses: list[str]) -> None:
-        """Raise Inward for a host with private addresses, unless the user names it."""
+        """Raise Inward for a host with private addresses, unless the user names it.
+
+        It is also raised for the named host if that was public before, or if its name leads to a
+        link-local address.
+        """
         inward = next(one for one in addresses if not is_public(one))
         at = host if host == inward else f"{host} ({inward})"
         if host != self._named:

@@ -48,10 +48,12 @@ class HostRules:
         return await asyncio.shield(self._robots[origin])
 
     async def ask(self, address: str, headers: Mapping[str, str] | None = None) -> Answer:
-        """Request a page as soon as the pace of its host allows, and wait if the host asks for it.
+        """Request a page as soon as the pace of its host allows.
+
+        If the host is busy, wait as long as it asks, and repeat the request.
 
         Raises:
-            Unanswered: there is no usable answer, or the host is busy.
+            Unanswered: there is no usable answer, or the host stays busy or asks for a long wait.
         """
         pace = self._pace(address)
         for attempt in range(1, _ATTEMPTS + 1):

@@ -57,8 +57,8 @@ def canonical(address: str, base: str = "") -> str | None:
     if ":" in host:
         host = f"[{host}]"
     place = host if port in (None, PORTS[parts.scheme]) else f"{host}:{port}"
-    path = _resolved(_spelled(parts.path, _IN_PATH))
-    given = _spelled(parts.query, _IN_QUERY).split("&")
+    path = _resolved(_minimally_escaped(parts.path, _IN_PATH))
+    given = _minimally_escaped(parts.query, _IN_QUERY).split("&")
     query = "&".join(one for one in given if one and not _TRACKING.match(one))
     return urlunsplit((parts.scheme, place, path, query, ""))
 
@@ -145,8 +145,11 @@ def bounds_below(address: str, below: str) -> Bounds:
     return bounds
 
 
-def _spelled(text: str, safe: str) -> str:
-    """Return a part of an address with only the escapes that it needs, in upper case."""
+def _minimally_escaped(text: str, safe: str) -> str:
+    """Return a part of an address with only the necessary escapes, in upper case.
+
+    The characters in `safe`, which has "%", stay as they are. "%61%2fb c" gives "a%2Fb%20c".
+    """
 
     def one(escape: re.Match[str]) -> str:
         char = chr(int(escape[1], 16))

@@ -38,6 +38,7 @@ _LOOKED_AT = 1 << 12  # bytes
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "iframe"})
 _AROUND = _UNSEEN | {"nav", "dialog", "select", "button", "footer"}
 _AROUND_BY_ROLE = frozenset({"navigation", "search", "banner", "contentinfo"})
+# A class or id such as "cookie-banner" or "gdpr_popup".
 _BANNER = re.compile(
     r"(?i)(?:cookie|consent|gdpr)s?[-_]?(?:banner|notice|bar|popup|dialog|modal|overlay)|onetrust"
 )
@@ -48,6 +49,7 @@ _SHORT = 8  # characters of a text that stands in many places
 _TOO_LARGE = 2 << 20  # bytes of a page for the extractor, which takes a second for each megabyte
 _MAX_LINKS = 5000
 _SOON = 10.0  # seconds until a page shows another one instead of itself
+# "5; url=/new" of a page that shows another one after 5 seconds.
 _REFRESH = re.compile(r"\s*(\d+(?:\.\d*)?)\s*[;,]?\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.I)
 _TIMES = frozenset({"article:modified_time", "article:published_time", "date", "dcterms.modified"})
 
@@ -153,9 +155,9 @@ def _page(text: str, address: str, robots: str) -> PageContent:
 
 
 def _rendered(main: Any, title: str, metas: dict[str, str], styles: list[str], head: Any) -> bytes:
-    """Return a small page with the main part of a large one.
+    """Return the HTML of a page with only the main part, the title and the dates of a page.
 
-    The style sheets are kept, because the reader of the file finds hidden text by them.
+    The style sheets are kept, because the import of the file finds hidden text by them.
     """
     elsewhere = head is not None and any(
         "stylesheet" in (link.get("rel") or "").lower() for link in head.iter("link")

@@ -137,7 +137,7 @@ class PageFiles:
         put(self.root / path, data)
 
     def keep_only(self, paths: Iterable[str]) -> None:
-        """Remove all other files, and the directories that are empty then."""
+        """Remove all files except `paths`, and then the empty directories."""
         kept = set(paths)
         for place, _, names in os.walk(self.root, topdown=False):
             for name in names:

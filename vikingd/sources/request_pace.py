@@ -24,12 +24,12 @@ class HostPace:
         self._next = 0.0
 
     def slow_down(self, delay: float) -> None:
-        """Start each request `delay` seconds after the last one started, and after its end."""
+        """Allow one request at a time, at least `delay` seconds after the start of the last one."""
         self._interval = max(self._interval, delay)
         self._places = asyncio.Semaphore(1)
 
     def pause(self, seconds: float) -> None:
-        """Start no request within the next seconds."""
+        """Start no request within the next `seconds` seconds."""
         self._next = max(self._next, time.monotonic() + seconds)
 
     @asynccontextmanager

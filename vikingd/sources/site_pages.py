@@ -56,7 +56,10 @@ class SitePages:
         self._drop_copies(remarks)
 
     def real(self, address: str) -> str:
-        """Follow `others` from an address, and return the last address; "" for a circle."""
+        """Return the address of the page of which an address is a duplicate, or the address itself.
+
+        Duplicates of duplicates are followed; a circle of them gives "".
+        """
         passed = set()
         while address in self.others:
             if address in passed:

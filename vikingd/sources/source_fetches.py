@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from vikingd.domain.errors import InvalidField
 from vikingd.sources.addresses import Address, Kind, check_below
-from vikingd.sources.archives import kept, suffix_of, unpack
+from vikingd.sources.archives import suffix_of, unchanged_files, unpack
 from vikingd.sources.fetch_result import Fetched, SourceFailed
 from vikingd.sources.git_checkouts import check_ref, fetch_repository
 from vikingd.sources.site_options import SiteOptions
@@ -43,12 +43,12 @@ def fetch(
 ) -> Fetched:
     """Fetch a source.
 
-    The folder of the last import stays until `settle`, so that a fetch whose files were not
-    imported changes nothing of it.
+    The files are written to a new folder. The folder of the last import is not changed, and stays
+    until `settle`, because the new files may not be imported. A repository keeps one checkout.
 
     Args:
         address: the address, with its credentials.
-        record: the source; its state is that of the last import.
+        record: the source, with the state of the last import.
         told: called with the number of objects, pages or members that just came.
         cancelled: an event that ends the fetch.
 
@@ -72,7 +72,7 @@ def fetch(
         fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
     else:
         fetched = _fetch_archive(address, record, last, folder, told, cancelled)
-    if cancelled.is_set():  # a site then has what is there
+    if cancelled.is_set():  # a cancelled fetch of a site returns a part of it
         raise InterruptedError
     fetched.state[_FOLDER] = fetched.folder.name
     return fetched
@@ -140,7 +140,7 @@ def _fetch_archive(
     try:
         found = download(address.url, file, state, cancelled)
         if found.is_unchanged and last is not None:
-            return kept(address.text, last, record.state)
+            return unchanged_files(address.text, last, record.state)
         fetched = unpack(file, address.text, folder, state, told, cancelled)
     finally:
         file.unlink(missing_ok=True)

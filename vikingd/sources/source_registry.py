@@ -162,7 +162,7 @@ def locked(record: Record) -> Iterator[None]:
         try:
             yield
         finally:
-            if not _path(record.id).exists():  # no list would show what it left
+            if not _path(record.id).exists():  # no list would show the folder
                 shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(handle)
@@ -193,7 +193,7 @@ def _read(path: Path) -> Record:
 
 
 def discard_unused(folder: Path, used: Path | None) -> None:
-    """Remove all former and unfinished file folders of a source but one."""
+    """Remove the folders of former and unfinished fetches of a source, except the folder `used`."""
     with suppress(OSError):
         for one in folder.glob("files-*"):
             if one != used:

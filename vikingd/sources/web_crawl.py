@@ -106,7 +106,10 @@ class _Crawl:
         self._not_kept = 0
 
     async def run(self, cancelled: threading.Event) -> Fetched:
-        """Fetch all, until `cancelled` is set or Ctrl-C."""
+        """Fetch all pages, and return the result.
+
+        If `cancelled` is set or the user presses Ctrl-C, return what was fetched until then.
+        """
         work = asyncio.create_task(self._work())
         try:
             while not work.done() and not cancelled.is_set():
@@ -227,11 +230,11 @@ class _Crawl:
         self.told(1)
 
     async def _take(self, passed: list[str], depth: int) -> None:
-        """Fetch the page at the end of the redirects from an address.
+        """Fetch the page at an address, and follow redirects to it.
 
         Args:
-            passed: the address; those of the redirects are appended.
-            depth: the number of links to it.
+            passed: a list with the address; the targets of redirects are appended to it.
+            depth: the number of links from the first page to the address.
 
         Raises:
             _Gone, Unfit, Unanswered: the page is not fetched.
@@ -346,7 +349,7 @@ class _Crawl:
         taken = dict(sorted(pages.taken.items()))
         self._files.keep_only(page.path for page in taken.values())
         waiting = {a: d for a, d in (left | self._unanswered).items() if a not in taken}
-        self._tell_left(len(left), is_whole=is_whole, is_full=is_full)
+        self._add_left_remarks(len(left), is_whole=is_whole, is_full=is_full)
         before = {page.path: page.hash for page in self._former.pages.values()}
         after = {page.path: page.hash for page in taken.values()}
         return Fetched(
@@ -358,8 +361,8 @@ class _Crawl:
             self._former.pages != {} and before == after,
         )
 
-    def _tell_left(self, left: int, *, is_whole: bool, is_full: bool) -> None:
-        """Record how many links were not followed, and why."""
+    def _add_left_remarks(self, left: int, *, is_whole: bool, is_full: bool) -> None:
+        """Add remarks on how many links were not followed, and why."""
         remarks, options = self._remarks, self._options
         count = f"{left + self._not_kept:,} links are left"
         if not is_whole:

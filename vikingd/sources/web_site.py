@@ -33,8 +33,9 @@ def fetch_site(
 ) -> Fetched:
     """Fetch a page, or a site, and keep the main content of each page in a file.
 
-    A page that is gone (404, 410) loses its file. One that fails keeps it, and is told. Pages that
-    have not changed are neither sent again by a host that knows conditional requests, nor written.
+    The file of a page that is gone (404, 410) is removed. If another error occurs, the file stays,
+    and the result has the reason. The file of a page that has not changed is not written again, and
+    the request is conditional, so that a host need not send the page again.
 
     Args:
         address: an address of http or https.
@@ -42,12 +43,13 @@ def fetch_site(
         folder: a directory for the files of this source alone, with those of the former fetch. All
             other files in it are removed.
         state: the state of the former fetch; None: there was none, or all is fetched anew.
-        told: is called with the number of pages that were just finished.
-        cancelled: ends the fetch; the result has what is there, and keeps what was there.
+        told: called with the number of pages that were just finished.
+        cancelled: an event that ends the fetch. The result then has the pages that were fetched,
+            and the former files of the other pages.
 
     Raises:
         InvalidField: an argument is invalid.
-        SourceFailed: a package is missing, or the robots.txt of the host cannot be had.
+        SourceFailed: a package is missing, or the robots.txt of the host cannot be read.
         OSError: a file cannot be written.
     """
     check_packages()

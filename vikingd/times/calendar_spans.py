@@ -74,9 +74,9 @@ def season_of(year: int, season: str) -> Days:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The calendar in which a sentence is read: the present time, and past or future.
+    """The meaning of phrases in a sentence, which depends on the present time.
 
-    With `ahead`, the sentence is about the future, and "on Monday" is the next one.
+    With `ahead` the sentence is about the future, so "on Monday" is the next Monday, else the last.
     """
 
     now: datetime
@@ -105,7 +105,7 @@ class Calendar:
         return (self.today + _DAY, edge) if count > 0 else (edge + _DAY, self.today)
 
     def since(self, days: Days) -> Days:
-        """Return the span from the first of these days to today."""
+        """Return the span from the first day of a span to today."""
         return days[0], max(days[0], self.today)
 
     def weekday(self, weekday: int, weeks: int) -> Days:
@@ -117,13 +117,13 @@ class Calendar:
         return one(self.today - timedelta(days=(self.today.weekday() - weekday - 1) % 7 + 1))
 
     def near_weekday(self, weekday: int) -> Days:
-        """Return the nearest day with this weekday: in the past, or with `ahead` from today on."""
+        """Return the last day before today with this weekday; with `ahead` the first from today."""
         if not self.ahead:
             return self.last_weekday(weekday)
         return one(self.today + timedelta(days=(weekday - self.today.weekday()) % 7))
 
     def near_year(self, first: tuple[int, int], last: tuple[int, int]) -> int:
-        """Return the year in which a yearly span is nearest, in the past or with `ahead` in future.
+        """Return the year of the last yearly span that has begun; with `ahead` the next not over.
 
         Args:
             first, last: the first and last day of the span, each as (month, day).
@@ -132,7 +132,7 @@ class Calendar:
         return self.today.year + (last < today if self.ahead else -(first > today))
 
     def date(self, month: int, day: int, year: int | None = None) -> Days:
-        """Return the span of one date; without a year, that of the nearest one."""
+        """Return the span of one date; without a year, the last one, or with `ahead` the next."""
         if not year:
             year = self.near_year((month, day), (month, day))
             while (month, day) == _LEAP_DAY and not isleap(year):
@@ -140,14 +140,14 @@ class Calendar:
         return one(date(year, month, day))
 
     def month(self, month: int, year: int | None = None) -> Days:
-        """Return a month; without a year, the latest that has begun.
+        """Return the span of a month.
 
-        With `ahead`, it is the next that has not ended.
+        Without a year it is the last one that has begun; with `ahead`, the next that is not over.
         """
         return month_of(year or self.near_year((month, 1), (month, 31)), month)
 
     def day_of_month(self, day: int) -> Days:
-        """Return the nearest day with this number in its month, such as "the 5th"."""
+        """Return the last day with this number in its month ("the 5th"); with `ahead` the next."""
         first = self.today.replace(day=1)
         if self.ahead and day < self.today.day:
             first = shifted(first, "month", 1)
@@ -156,13 +156,13 @@ class Calendar:
         return one(first.replace(day=day))
 
     def quarter(self, quarter: int, year: int | None = None) -> Days:
-        """Return a quarter (1 to 4); without a year, that of the nearest one."""
+        """Return a quarter (1 to 4); `near_year` gives the year if there is none."""
         month = 3 * quarter - 2
         year = year or self.near_year((month, 1), (month + 2, 31))
         return whole("quarter", date(year, month, 1))
 
     def half(self, half: int, year: int | None = None) -> Days:
-        """Return the first or second half (1 or 2) of a year; without a year, the nearest one."""
+        """Return a half of a year (1 or 2); `near_year` gives the year if there is none."""
         year = year or self.near_year((6 * half - 5, 1), (6 * half, 31))
         return date(year, 6 * half - 5, 1), month_of(year, 6 * half)[1]
 

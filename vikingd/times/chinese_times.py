@@ -220,43 +220,65 @@ CUE = "[天日号周期拜月年晚夜早晨季时钟节旦]"
 RULES = tuple(
     (lazy(source), meaning)
     for source, meaning in (
+        # 昨天晚上
         (rf"(?P<word>大?前|大?后|昨|今|明)(?:天|日(?!头条|方舟)){_PART}", _named_day),
+        # 昨晚
         (r"(?P<word>昨|今|明|前)(?:晚上?|夜|早上?|晨)", _named_day),
+        # 三天前
         (rf"{_WORD}{_N}{_UNIT}(?:以前|之前|前)(?P<exact>的今天)?", _ago),
+        # 三天后
         (rf"(?:(?<=[我你他她们在])|(?<!\w)){_N}{_UNIT}(?:以后|之后|后|之内|内)", _later),
+        # 最近三个月
         (rf"(?P<way>最近|近|过去|这(?!一)|未来|接下来|今后|往后)的?{_N}{_UNIT}", _rolling),
+        # 前几天
         (r"(?:(?<!提)(?P<before>前)|这|近|最近|过去)的?(?:几天|些天|些日子)", _few_days),
+        # 上周
         (rf"(?<![早晚]){_SIDE}(?P<unit>周|星期|礼拜)(?![刊报围福杰年边岁])(?P<end>末)?", _unit),
+        # 上个季度
         (rf"{_SIDE}(?P<unit>季度)(?P<end>x)?", _unit),
+        # 上个月3号
         (rf"{_SIDE_MONTH}(?:{_DAY}[日号]{_PART}|{_THIRD})?", _month),
+        # 周末
         (r"周末(?!愉快)", _weekend),
+        # 上周三
         (
             rf"(?<![早晚每])(?:{_SIDE})?{_WEEK}(?P<weekday>[一二三四五六日天])"
             rf"(?![围福年岁期报刊边]|餐厅){_PART}",
             _weekday,
         ),
+        # 2026年, 去年
         (rf"{_WORD}{_Y}", _year),
+        # 去年今天
         (r"(?P<old>去|前|大前)年的?今天", _same_day),
+        # 2026年5月3日, 5月3日到5日
         (
             rf"{_WORD}{_SUN}{_Y}?{_MONTH}{_DAY}[日号]{_NO_NUMBER}"
             rf"(?: ?[到至—~-] ?(?:(?P<last_month>\d\d?) ?月 ?)?(?P<last>{_DAY_NUMBER}) ?[日号])?"
             rf"{_PART}",
             _date,
         ),
+        # 去年5月底
         (
             rf"{_WORD}{_SUN}{_Y}?{_MONTH}(?:份|{_THIRD})?(?![饼亮球薪票租嫂季]|天(?!气)|\d)",
             _named_month,
         ),
+        # 月底
         (rf"(?:(?<!\w)|(?<=[在到从]))月{_THIRD}", _third),
+        # 3号
         (
             rf"(?:(?<!\w)|(?<=[我你他她们在于到从自至和与跟是了])){_DAY}(?:号|日(?![游元内后前子用本期]))"
             rf"{_NO_NUMBER}{_PART}",
             _day,
         ),
+        # 去年第三季度
         (rf"{_Y}?第?(?P<quarter>[一二三四1-4])季度", _quarter),
+        # 去年q3
         (rf"{_Y}?q(?P<quarter>[1-4])(?!\w)", _quarter),
+        # 去年上半年
         (rf"{_Y}?(?P<half>[上下前后])半年", _half),
+        # 去年夏天
         (rf"{_Y}(?P<season>[春夏秋冬])[天季]?", _season),
+        # 去年国庆节
         (rf"{_Y}?(?P<holiday>{'|'.join(_HOLIDAYS)})", _holiday),
     )
 )

@@ -188,9 +188,10 @@ def _month(match: Match, calendar: Calendar) -> Days | None:
 def _sided_year(
     calendar: Calendar, side: str, first: tuple[int, int], last: tuple[int, int]
 ) -> int:
-    """Return the year of the last, this or next occurrence of a yearly span.
+    """Return the year of a yearly span after "last", "this" or "next", as in "next May".
 
-    If today is in the span, this year's is "this". `first` and `last` are (month, day).
+    "Last" is the newest span that is over, and "next" the first that has not begun. `first` and
+    `last` are the days of the span as (month, day).
     """
     today = calendar.today.month, calendar.today.day
     if _SIDES[side] < 0:
@@ -279,60 +280,92 @@ PROPER = frozenset((*_WEEKDAYS, *_MONTHS, *(name.split()[0] for name in _HOLIDAY
 RULES = tuple(
     (lazy(rf"\b{source}"), meaning)
     for source, meaning in (
+        # yesterday
         (rf"(?P<word>{_any(_DAY_WORDS)})\b{_PART}", _named_day),
+        # three days ago
         (rf"{_N}{_UNIT} ago\b(?P<exact> today\b)?", _ago),
+        # two weeks from now
         (rf"{_N}{_UNIT} from (?P<of>now|today|tomorrow|yesterday)\b", _from_day),
+        # in two weeks
         (rf"in {_N}{_UNIT}(?:'s? time\b|(?!['-]))", _in),
+        # last three months
         (
             rf"(?P<way>last|past|previous|next|coming|upcoming|following) {_N}{_UNIT}(?! of\b)",
             _rolling,
         ),
+        # past month
         (rf"(?P<way>past|coming|upcoming) {_UNIT}", _rolling),
+        # last week
         (rf"{_SIDE} (?P<unit>{_WHOLE})\b(?! of\b)", _unit),
+        # the week before last
         (rf"the (?P<unit>{_WHOLE}) (?P<way>before last|after next)\b", _second_unit),
+        # over the weekend
         (r"(?:over|on|at|during) the weekend\b", _weekend),
+        # last monday morning
         (rf"(?:{_SIDE} )?{_W}{_PART}", _weekday),
+        # on mon
         (rf"(?:on|since|until|by) (?P<weekday>{_any(_SHORT_DAYS)})\b", _weekday),
+        # last wed
         (rf"{_SIDE} (?P<weekday>tues?|thurs?|wed|fri)\b", _weekday),
+        # monday of next week
         (rf"{_W}{_PART},? (?:of |in )?{_SIDE} week\b", _weekday_of_week),
+        # next week on monday
         (rf"{_SIDE} week,? (?:on )?{_W}", _weekday_of_week),
+        # may 3rd, 2026
         (rf"(?:{_W},? )?{_M} ?{_D}{_OF_YEAR}", _date),
+        # the 3rd of may 2026
         (rf"(?:{_W},? )?(?:the )?{_D} (?:of )?{_M}{_OF_YEAR}", _date),
+        # may 3-5
         (rf"{_M} ?{_D}{_TO}(?P<last>[0-3]?\d)(?:st|nd|rd|th)?\b{_OF_YEAR}", _dates),
+        # 3 to 5 may
         (rf"{_D}{_TO}(?P<last>[0-3]?\d)(?:st|nd|rd|th)? (?:of )?{_M}{_OF_YEAR}", _dates),
+        # between 3 and 5 may
         (
             rf"between (?:the )?{_D} and (?:the )?(?P<last>[0-3]?\d)(?:st|nd|rd|th)?"
             rf" (?:of )?{_M}{_OF_YEAR}",
             _dates,
         ),
+        # the week of may 3
         (rf"the week of {_M} ?{_D}{_OF_YEAR}", _week_of),
+        # in early may 2026
         (
             rf"(?:(?P<at>in|since|during|until|till|by|throughout|from|before|after|of) )?{_THIRD}?"
             rf"(?:(?P<before>last|previous|this|next) )?{_M}(?! ?\d\d?\b){_OF_YEAR}",
             _month,
         ),
+        # from may to july
         (rf"(?:from|between) {_M}(?:{_TO}| and )(?P<last>{_any(_MONTHS)})\b{_OF_YEAR}", _months),
+        # the end of last month
         (rf"(?:the )?(?P<edge>beginning|start|middle|end) of {_SIDE} month\b", _third_of_month),
+        # on the 5th
         (
             rf"(?:{_W},? )?(?:on )?the (?P<day>[0-3]?\d)(?:st|nd|rd|th)\b(?: of {_SIDE} month\b)?"
             r"(?= ?[,.;:?!)]|$| (?:and|or|at|in|with|when|did|was|to|for|by|about)\b)",
             _nth,
         ),
+        # q3 2026
         (rf"(?:the )?q(?P<quarter>[1-4])\b{_OF_YEAR}", _quarter),
+        # the third quarter of 2026
         (rf"the (?P<quarter>{_any(_ORDINALS)}) quarter\b{_OF_YEAR}", _quarter),
+        # h1 2026
         (rf"(?:the )?(?P<half>h1|h2|first half|second half)\b{_OF_YEAR}", _half),
+        # in 2026
         (rf"(?:in|since|during|year) {_Y}", _year),
+        # before 2026
         (
             rf"(?:by|until|till|before|after|from|to|between|and) {_Y}"
             r"(?= ?[?.!,;:)\-–]|$| (?:to|and|until|till|through)\b)",
             _year,
         ),
+        # in the 1990s
         (r"(?:in|during|of|from|since) the (?P<year>(?:19|20)\d0)'?s\b", _decade),
+        # last summer
         (
             r"(?:in )?(?:the )?(?:(?P<side>last|this|next) )?"
             rf"(?P<season>spring|summer|autumn|fall|winter)\b(?: (?:of )?{_Y})?",
             _season,
         ),
+        # last christmas
         (
             rf"(?:(?P<before>last|this|next) )?(?P<holiday>{_any(_HOLIDAYS)})\b{_OF_YEAR}",
             _holiday,

@@ -1,8 +1,8 @@
 """Phrases of time in a question, such as "last week", and the days that they mean.
 
 These phrases are ignored: a title in quotes, a name in capitals, a habit ("every Tuesday"), a
-quantity ("three days by car") and a word such as "recently". If some sentences ask, only their
-phrases count.
+quantity ("three days by car") and a word such as "recently". If a text has questions, only the
+phrases in these sentences count.
 """
 
 from __future__ import annotations
@@ -41,36 +41,47 @@ _ASKS = lazy(
     r"[?？]\W*$|[吗呢]\W*$"
     r"|\b(?:i|you|we) (?:mentioned|told|said|asked|discussed|noted|wrote|talked)\b|提到过|说过"
 )
+# Words of a sentence about the future, as in "what will I do on Monday?".
 _AHEAD = lazy(
     r"\b(?:will|shall|going to|gonna|plan|plans|planned|planning|must|should|due|scheduled"
     r"|upcoming|need to|have to|are we|am i|is there|are there|do we|do i have|when do"
     r"|when does)\b|'ll\b|将|打算|计划|安排|准备|即将|要"
 )
+# Words of a sentence about the past, as in "what did I do on Monday?".
 _BEHIND = lazy(r"\b(?:did|was|were|had|has|have been|happened|went)\b|[了过]")
+# Matches the end of the text before a habit: "every " of "every Tuesday".
 _REPEATED = lazy(r"(?:\b(?:every|each|per|any|other) |[每逢])$")
 _USUAL = lazy(r"\b(?:usually|normally|always|typically)\b|一般|通常|平时|平常|每[天周月年]|总是")
+# Prepositions of a time: at its beginning (_LEADS), or before it (_LEAD).
 _LEADS = lazy(r"(?:since|until|till|by|before|after|from|to|between|and|or) ")
 _LEAD = lazy(r"\b(?:on|since|until|till|by|before|after|from|to|between|and|or|for) $")
+# Matches the end of the text before a name: "called " of "a girl called Wednesday".
 _NAMED = lazy(r"\b(?:the|an?|of|called|named|is|like|with|than|about|my|your|our) $")
 _BETWEEN = lazy(r"\bbetween $")
 _SINCE = lazy(r"\bsince $")
 _TO = lazy(r"(?:\s*(?:to|until|till|through|[-–—~到至])\s*)$")
 _AND = lazy(r"\s+and\s+$")
-# A time before or after a day has no end, and a birthday comes every year.
+# Matches the words before or after a day that make it another time: "before ", "two days from ",
+# "born on ", 之前.
 _APART_BEFORE = lazy(
     r"(?:\b(?:(?:days?|weeks?|months?) from|before|after|prior to|earlier than|later than"
     r"|born (?:on|in)|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
 )
 _APART_AFTER = lazy(r" ?(?:以前|之前|以后|之后|的?过?生日|birthday\b)")
+# Matches the words after the beginning of a range up to today: 以来 of 五月以来.
 _ONWARDS = lazy(r"以来|至今|到现在|起(?![床来飞诉码])")
 _IN = lazy(r"(?:in|on) ")
 _WORDS = lazy(r"[a-z][a-z']+")
 _LAST_WORD = lazy(r"(\w+) $")
+# Matches a word with a capital letter after a weekday, as in "Monday Blues".
 _CAPITAL_NEXT = lazy(r"'?s? (?!I\b)[A-Z]")
 _DAY_LEAD = lazy(r"\b(?:on|since|until) $")
+# Matches the text after a weekday at the end of a phrase: "?", ", ", " and".
 _ENDS = lazy(r"\s*(?:[?.!,;:)]|$)|'s\b| (?:and|or|to)\b")
+# Match the text around a number that is part of an identifier: "-rc" after, "v/" before.
 _GLUED_AFTER = lazy(r"[-._@/]\w")
 _GLUED_BEFORE = lazy(r"[-._@/]$")
+# Matches the words after 后天 where it means "acquired", not "the day after tomorrow".
 _INBORN = lazy(r"性|免疫|获得|养成|形成")
 
 
@@ -102,6 +113,8 @@ def _iso_month(match: re.Match[str], _: Calendar) -> Days:
 
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _FREE = r"(?<![\w./-])(?<!version )"
+# The patterns match, in this order: "2026-05-03", "2026-05", "26/11/2026", "on 26/11",
+# "2019 to 2021", "3. 5. 2026", "on 3.5.".
 _NUMERIC = tuple(
     (lazy(source), meaning)
     for source, meaning in (
@@ -149,14 +162,14 @@ def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[S
     folded = _folded(question)
     cased = question not in (question.lower(), question.upper())
     found: list[Span] = []
-    for start, end in _asking(question, folded):
+    for start, end in _questions_in(question, folded):
         sentence = _Sentence(start, question[start:end], folded[start:end], cased, ahead)
         found += _joined(sentence, list(_phrases(sentence, now)), now.date())
     return tuple(found)
 
 
 class _Sentence:
-    """A sentence of a question, as written and in normal form, with what all its phrases need."""
+    """A sentence of a question, as written and folded, with facts that classify its phrases."""
 
     def __init__(
         self, start: int, written: str, folded: str, cased: bool, ahead: bool | None
@@ -180,7 +193,7 @@ class _Sentence:
         return self.folded[place : place + _NEAR]
 
     def span(self, start: int, end: int, days: Days) -> Span:
-        """Return the Span of a phrase, given its place in the sentence."""
+        """Return the Span of a phrase in the question, given its place in the sentence."""
         words = self.written[start:end]
         return Span(self.start + start, self.start + end, days[0], days[1], words)
 
@@ -200,8 +213,8 @@ def _same_length(character: str) -> str:
     return folded if len(folded) == 1 else character
 
 
-def _asking(question: str, folded: str) -> list[tuple[int, int]]:
-    """Return (start, end) of the sentences that ask something; of all sentences if none does."""
+def _questions_in(question: str, folded: str) -> list[tuple[int, int]]:
+    """Return (start, end) of each sentence that asks something; of all sentences if none does."""
     written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals show ends.
     lines = (found.end() for found in _LINE_END.finditer(folded))
     places = list(pairwise(sorted({0, *lines, *sentence_ends(written)})))
@@ -226,7 +239,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
         if start < place:
             continue
         place = match.end()
-        if _is_name(sentence, match) or _is_habit(sentence, match) or _is_apart(sentence, match):
+        if _is_name(sentence, match) or _is_habit(sentence, match) or _is_anchor(sentence, match):
             continue
         try:
             days = _RULES[order][1](match, calendar)
@@ -290,10 +303,10 @@ def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
     return bool(sentence.usual and alone and not groups.get("side"))
 
 
-def _is_apart(sentence: _Sentence, match: re.Match[str]) -> bool:
-    """Return True if the question asks for another time than this one: "two days before Monday".
+def _is_anchor(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a match only helps to name another time: Monday in "two days before Monday".
 
-    A birthday is one, too, because it comes every year.
+    A day after "born on" or "birthday is" counts, too, because the birthday comes every year.
     """
     lead = _LEADS.match(match[0]) or _IN.match(match[0])
     before = sentence.before(match.start()) + (lead[0] if lead else "")

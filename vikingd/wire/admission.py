@@ -140,9 +140,9 @@ class Admission:
         self._failures = Failures(_tell)
 
     async def refuses(self, metadata: Metadata) -> bool:
-        """Return True if `admit` refuses a call because of its key, whatever its address.
+        """Return True if `admit` refuses every call with these metadata, because of the key.
 
-        If the key is unknown, this first reads the keys that other nodes may have just created.
+        If the key is unknown, it may be new at another node: then this reads the shared keys first.
         """
         if not self._gate.refuses(metadata):
             return False
@@ -153,8 +153,8 @@ class Admission:
         """Admit a call and return it; the task's context variables get its caller.
 
         Raises:
-            Unauthenticated: the call has no valid key. An address with many wrong keys gets this
-                late.
+            Unauthenticated: the call has no valid key. After many wrong keys from the same address
+                this is raised after a delay.
             QuotaExceeded: a limit of the key or of the tenant is reached.
             Overloaded: too many senders of wrong keys wait.
         """

@@ -27,7 +27,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PREFIX = "/viking."  # of guarded methods; those of health and reflection are not guarded
 _NOT_RECEIVED = object()
-_QUIET, _MOST_TURNS = 0.01, 50  # seconds without a new call: the queue is empty; attempts
+_QUIET, _MOST_TURNS = 0.01, 50  # seconds without a call after which the queue is empty; attempts
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
 
@@ -126,10 +126,10 @@ class Boundary(grpc.aio.ServerInterceptor):
         return await self._streams.stop()
 
     async def take_in(self) -> None:
-        """Receive the calls that wait in gRPC's queue, since its stop would cancel them.
+        """Receive all calls that wait in gRPC's queue, because a stop of gRPC would cancel them.
 
-        See grpc/grpc#41785. No handler starts meanwhile, so no caller gets an answer and sends
-        another call, and the queue becomes empty.
+        See grpc/grpc#41785. While this runs, no handler starts. So no caller gets an answer, after
+        which it would send the next call, and the queue becomes empty.
         """
         self._begins.clear()
         for _ in range(_MOST_TURNS):
@@ -258,14 +258,17 @@ def _guard(
 
 
 def _valid_by_now() -> Overloaded:
-    """Return an error that asks for a repetition: the key became valid during the refusal."""
+    """Return an error that asks the client to repeat the call.
+
+    It is for a call that is being refused because of its key, which has just become valid.
+    """
     return Overloaded("the key is valid by now: repeat the call", 0.1)
 
 
 def _guard_stream(
     method: str, handler: Any, admission: Admission, metrics: Metrics, streams: Streams
 ) -> Guarded:
-    """Return the guarded handlers of a method that answers with a stream; it has no trace span."""
+    """Return the guarded handlers of a method that answers with a stream; no call is traced."""
     name, rule = method.rpartition("/")[2], admission.rules[method]
     parse = handler.request_deserializer
 

@@ -121,7 +121,10 @@ class ContextsService:
         read: Callable[..., object],
         context: CallContext,
     ) -> bytes:
-        """Return a page of List or Tree; `read` passes the contexts to the page one by one."""
+        """Return a serialized page of List or Tree.
+
+        `read` reads the store and passes each context to its argument `fits`.
+        """
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = CallDeadline(context)
@@ -169,7 +172,10 @@ class ContextsService:
         fill: Callable[[tuple[str, ...]], Message],
         context: CallContext,
     ) -> bytes:
-        """Return the page that `fill` makes of the readable parts of a directory, given by URI."""
+        """Return a serialized page of Glob or Grep.
+
+        `fill` makes the page; its argument is the parts of `uri` that the caller may read.
+        """
         deadline = CallDeadline(context)
         parts = deadline.caller.parts(uri)
         await wait_for_revision(self._engine, min_revision, deadline)

@@ -122,7 +122,7 @@ class MemoriesService:
     async def Reinforce(
         self, request: memories_pb2.ReinforceRequest, context: CallContext
     ) -> memories_pb2.ReinforceResponse:
-        """Reinforce memories."""
+        """Raise the reinforcement of memories, and count one access of each used memory."""
         deadline = CallDeadline(context)
         deadline.left()
         caller = deadline.caller

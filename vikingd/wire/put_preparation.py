@@ -41,10 +41,12 @@ class _Lane:
 
     @contextmanager
     def place(self, size: int) -> Iterator[None]:
-        """Hold a place for a request of `size` bytes; an empty lane accepts any size.
+        """Within the block, count a request of `size` bytes as one that waits for the thread.
+
+        A lane without other requests accepts any size.
 
         Raises:
-            Overloaded: no place is free.
+            Overloaded: too many calls or bytes wait already.
         """
         calls, size_now = self._calls + 1, self._bytes + size
         if self._calls and (calls > self._most[0] or size_now > self._most[1]):

@@ -65,7 +65,7 @@ class Intake:
             self._waiting -= size
 
     def trim_later(self, size: int) -> None:
-        """Return freed memory to the system in a while, if a message of `size` bytes was large."""
+        """After a large message, of `size` bytes, return freed memory to the system in a while."""
         if size > INLINE_BYTES and not self._will_trim:
             self._will_trim = True
             asyncio.get_running_loop().call_later(_TRIM_AFTER, self._trim)
@@ -99,9 +99,9 @@ def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Mess
 
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
-    """Return an error with the reason why bytes do not parse as a message.
+    """Return the error for bytes that do not parse as a message.
 
-    The reason is mostly a string that is not UTF-8; the error names the first one.
+    Mostly a string is not UTF-8; then the error names the first such field, else `request`.
     """
     path = _bad_string(data, descriptor, count(_LOOKED_AT, -1))
     if path is not None:

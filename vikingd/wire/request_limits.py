@@ -42,11 +42,14 @@ MAX_TOKEN_BYTES = 2048
 
 _VECTOR_BYTES = 4 * MAX_DIMENSION
 _UTF8 = 4  # bytes that a character has at most
-_STRUCT = 4  # times its JSON: a number in a list takes 11 bytes, and as JSON at least 3
+_STRUCT = 4  # bytes of a Struct for a byte of JSON, at most: 11 for a number in a list, "1, "
 
 
 class Budget(NamedTuple):
-    """A limit of a sum over a whole request, such as all bytes of contents."""
+    """A limit of a sum over a whole request, such as the bytes of all contents.
+
+    `what` names the sum in errors.
+    """
 
     most: int
     what: str

@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Protocol, TypeVar
 
-from vikingd.answer.context_sources import Source, below, built, sources_of
+from vikingd.answer.context_sources import Source, built, field_prefix, sources_of
 from vikingd.answer.find_answer import find_all
 from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
@@ -36,7 +36,7 @@ from vikingd.lanes.call_pools import (
     wait_for_revision,
 )
 from vikingd.lanes.queues import Runner
-from vikingd.memory_calls.used_memories import count_used, placed
+from vikingd.memory_calls.used_memories import count_used, memories_shown
 from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import compile_finds
 from vikingd.plan.query_text import finds_of
@@ -49,7 +49,7 @@ from vikingd.wire.messages.retrieve_reply import RetrieveReply, retrieve_reply
 LIGHT_BYTES = 128 << 10
 """Bytes of the results in a reply that is made on the event loop."""
 
-_SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
+_SOURCES = 4  # the sources of a context may have this many times the bytes of a reply
 _FILES = 30  # limit of a find without one, whose passages become a context
 
 
@@ -123,7 +123,7 @@ class RetrievalService:
             def answer(number: int, most_bytes: int) -> bytes:
                 cancellation.check()
                 engine = self._engine
-                with below(f"requests[{number}]"):
+                with field_prefix(f"requests[{number}]"):
                     plans = compile_finds(
                         engine, asked[number], made, CALLER.get(), engine.snapshot
                     )
@@ -132,9 +132,10 @@ class RetrievalService:
                 return batched(reply.data)
 
             def answer_share(numbers: Sequence[int]) -> list[bytes]:
-                """Return the replies to the queries with these numbers, which one thread answers.
+                """Answer the queries with these numbers on one thread; return their replies.
 
-                Bytes that a short reply does not need may be used by the later replies.
+                Together they have a share of the bytes of a reply. What a short reply leaves may be
+                used by the later ones.
                 """
                 left, replies = self._most_bytes * len(numbers) // len(queries), list[bytes]()
                 for number in numbers:
@@ -216,7 +217,7 @@ class RetrievalService:
             def render() -> bytes:
                 started = perf_counter()
                 text = built(self._engine, sources, plan)
-                ids = [] if request.no_touch else placed(self._engine, text)
+                ids = [] if request.no_touch else memories_shown(self._engine, text)
                 notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
@@ -245,7 +246,7 @@ class RetrievalService:
 
     def _source(self, request: retrieval_pb2.BuildContextRequest, name: str) -> Source:
         dimension, defaults = self._engine.store.dimension, self._settings.retrieval
-        with below(name):
+        with field_prefix(name):
             if name == "find":
                 query = decode.find_query(request.find, dimension)
                 # In THINKING each further file costs calls of the reranker.

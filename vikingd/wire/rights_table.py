@@ -26,7 +26,10 @@ FILES: Final = (access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 
 class Target(Enum):
-    """Fields whose rights depend on more than one URI, so that the service checks them itself."""
+    """A check of a field that the service makes itself, because it is about more than one URI.
+
+    The values describe the checks.
+    """
 
     PARTS = "answered from the readable parts"
     SERVICE = "the service checks it"
@@ -141,9 +144,9 @@ class Rule:
         self._reply: Any = GetMessageClass(method.output_type) if has_revision else None
 
     def tenant_of(self, caller: Caller) -> str:
-        """Return the tenant whose handlers answer a call.
+        """Return the tenant whose handlers answer a call: the caller's tenant.
 
-        It is the caller's tenant, but the default one for the service Access, which needs no store.
+        For the service Access it is always the default tenant, since keys are in no tenant's store.
         """
         return DEFAULT_TENANT if self.is_of_access else caller.tenant
 
@@ -166,9 +169,9 @@ class Rule:
             field.check(request, caller)
 
     def adds(self, request: Any) -> list[str] | None:
-        """Return the URIs that a request may add; a URI that is unknown before is "".
+        """Return the URIs of contexts that a request may add; None if the RPC never adds any.
 
-        Return None if the RPC never adds contexts.
+        A URI that the daemon chooses later, such as the file of a memory, is "".
         """
         if not self._adds:
             return None
@@ -177,7 +180,7 @@ class Rule:
         return [getattr(request, "uri", "")]
 
     def objects(self, request: Message, reply: Any) -> list[str]:
-        """Return the URIs, and the ids of keys, tenants and memories, that the audit log shows."""
+        """Return the objects of a call for the audit log: URIs, keys, tenants, ids of memories."""
         found = [uri for field in self._fields for uri in field.values(request)]
         if self.name == "Put" and reply is not None and reply.refusals:
             refused = {one.index for one in reply.refusals}

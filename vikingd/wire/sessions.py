@@ -155,8 +155,9 @@ class SessionCall:
         """Read the present history of the store and check that it contains the session's points.
 
         Raises:
-            HistoryLost: it lacks a point that the session has seen.
-            StoreAway: it lacks one of `points`, which this process alone has seen.
+            HistoryLost: the history lacks a point that the session has seen.
+            StoreAway: the history lacks one of `points`, which this process has read during the
+                call and the session does not know.
         """
         history = await asyncio.to_thread(self._engine.store.read_history)
         await self._check_contains(history, self._points)
@@ -167,9 +168,9 @@ class SessionCall:
     async def _check_contains(self, history: History, points: Iterable[Point]) -> None:
         """Raise HistoryLost if a history lacks one of the points.
 
-        The error has a point of a new epoch with which the session goes on. So a node that has not
-        noticed the loss yet asks the database when the session calls it, and each session gets the
-        error once.
+        The error has a point with which the session continues, so each session gets the error once.
+        In a shared database this point is of a new epoch. A node that has not noticed the loss does
+        not know this epoch, so it asks the database when the session calls it.
         """
         try:
             _check(history, points)

@@ -33,7 +33,7 @@ class Streams:
         self.refuses = False
 
     def note(self) -> asyncio.Task[Any]:
-        """Register the call that runs in this task until the task ends; return the task."""
+        """Count this task as a running call until the task ends; return the task."""
         task = asyncio.current_task()
         assert task is not None
         self._calls.add(task)

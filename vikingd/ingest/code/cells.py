@@ -1,4 +1,4 @@
-"""The code cells of a notebook, whose content is Markdown: they are cut by their syntax."""
+"""The code cells of a notebook, which are fenced blocks of Markdown and are cut by their syntax."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def cell_code(text: str) -> CellCode | None:
 
 
 def cell_parts(text: str, fits: Callable[[int, int], bool]) -> list[Part]:
-    """Return the parts of a fenced block in order, without gaps; [] for one without definitions."""
+    """Return the parts of a fenced block in order, without gaps; [] if it defines nothing.
+
+    `fits` returns True if characters [start, end) of the block are short enough for one part.
+    """
     if (code := cell_code(text)) is None:
         return []
     at = code.start

@@ -43,7 +43,7 @@ class Part(NamedTuple):
     def headings(self, texts: Sequence[str]) -> Iterator[str]:
         """Yield the heading of each text into which the part is cut."""
         last = self.names[:1]
-        for names in _shared(self.names, texts):
+        for names in _names_by_text(self.names, texts):
             last = names[-1:] or last
             yield heading_of(self.path, names) if names else heading_of((*self.path, *last), ())
 
@@ -51,16 +51,16 @@ class Part(NamedTuple):
 def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> list[Part] | None:
     """Return the parts of a source file in order, without gaps.
 
-    A definition that fits is one part. Of a longer one the head, its members and its statements
-    are parts of their own; a statement that does not fit is cut within.
+    A definition that fits is one part. A longer definition is divided into its head, its members
+    and its statements. A statement that does not fit is divided again.
 
     Args:
         data: the file.
-        grammar: that of its language.
-        fits: tells whether characters [start, end) are short enough for one part.
+        grammar: the grammar of its language.
+        fits: returns True if characters [start, end) are short enough for one part.
 
     Returns:
-        None if nothing of the file can be read.
+        The parts; None if no syntax tree can be made of the file.
     """
     pieces = syntax_trees(data, grammar)
     if all(piece.root is None for piece in pieces):
@@ -79,7 +79,10 @@ def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> li
 
 
 class _Cutter:
-    """A cutter of one syntax tree into parts; its positions are bytes of one piece of the file."""
+    """Cuts one syntax tree into parts.
+
+    All positions are in bytes, from the start of the piece of the file that the tree covers.
+    """
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class _Cutter:
     def sequence(
         self, nodes: Iterable[Node], start: int, end: int, path: tuple[str, ...], depth: int
     ) -> None:
-        """Cut the bytes [start, end) with these sibling nodes into parts."""
+        """Cut the bytes [start, end), which contain the sibling nodes `nodes`, into parts."""
         done, comment = start, -1  # the start of the comments before the next node
         before = start
         for node in nodes:
@@ -140,23 +143,26 @@ class _Cutter:
         if self._has_room(begin, end):
             self._add(path, (*found.names, *members(found, self._grammar)), begin, end)
             return
-        # What continues one of many constants is in none of them.
+        # A part of a declaration of several names is not within any of these names.
         within = (*path, *found.names) if len(found.names) == 1 else path
         below = list(body_of(found.node, self._grammar, depth))
         if not below or depth > MAX_DEPTH:
             first = len(self.parts)
             self._statement(node, begin, end, within, depth)
-            self._name(first, path, found.names)
+            self._assign_names(first, path, found.names)
             return
         head = self._with_comments(below[0].start_byte, begin)
         self._add(path, found.names, begin, head)
         self.sequence(below, head, end, within, depth + 1)
 
-    def _name(self, first: int, path: tuple[str, ...], names: tuple[str, ...]) -> None:
-        """Give each name to the first of the parts from index `first` on whose text contains it."""
+    def _assign_names(self, first: int, path: tuple[str, ...], names: tuple[str, ...]) -> None:
+        """Assign names to the parts from index `first` on, see `_names_by_text`.
+
+        A part that gets a name also gets the path.
+        """
         found = self.parts[first:]
         texts = [self._data[part.start : part.end].decode(errors="ignore") for part in found]
-        for at, here in enumerate(_shared(names, texts)):
+        for at, here in enumerate(_names_by_text(names, texts)):
             if here:
                 self.parts[first + at] = found[at]._replace(path=path, names=here + found[at].names)
 
@@ -176,7 +182,8 @@ class _Cutter:
                 continue
             first = self._with_comments(child.start_byte, start)
             is_long = not self._has_room(first, child.end_byte)
-            # The head of a line stays with what begins there: `TABLE = [`.
+            # The beginning of a line, such as `TABLE = `, stays in one part with a long `[...]`
+            # that begins in the same line.
             if not is_long or b"\n" in self._data[start:first].rstrip(b" \t"):
                 self._add(path, (), start, first)
                 start = first
@@ -199,7 +206,8 @@ class _Cutter:
     ) -> None:
         """Add the bytes [begin, end) as a part.
 
-        With `closes` a short end, such as `);`, is appended to the last part.
+        With `closes` the bytes end a construct. If they are short, such as `);`, they are appended
+        to the last part instead.
         """
         begin = max(begin, self._done)
         text = self._data[begin:end].strip()
@@ -238,15 +246,15 @@ class _Cutter:
         return self._before + self._characters.at(byte)
 
     def _with_comments(self, at: int, start: int) -> int:
-        """Return the start of the line of a node, or `at` if other code stands before it there.
+        """Return the start of the line that contains `at`; `at` if code precedes it in that line.
 
-        `at` is the node's own start, or that of the comments above it.
+        `at` is the start of a node, or of the comments above it. The result is at least `start`.
         """
         line = max(self._data.rfind(b"\n", start, at) + 1, start)
         return at if self._data[line:at].strip() else line
 
 
-def _shared(names: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _names_by_text(names: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yield, for each text, the names that occur in it and in no earlier text.
 
     Names that occur in no text, such as `init`, go to the first text.
@@ -271,17 +279,22 @@ def joined(
     """
     done: list[Part] = []
     for part in found:
-        while done and (both := _both(done[-1], part, tokens, target, small)):
+        while done and (both := _as_one_part(done[-1], part, tokens, target, small)):
             done.pop()
             part = both
         done.append(part)
     return done
 
 
-def _both(
+def _as_one_part(
     a: Part, b: Part, tokens: Callable[[int, int], int], target: int, small: int
 ) -> Part | None:
-    """Return two neighbouring parts as one; None if they must stay separate."""
+    """Return two adjacent parts as one part; None if they must stay separate.
+
+    They are joined if they have at most `target` tokens together, belong to the same definition,
+    and one of them has fewer than `small` tokens. Two parts without names are joined at any size
+    up to `target`, and so are the head of a definition and the statements of its body.
+    """
     if tokens(a.start, b.end) > target:
         return None
     is_inner = b.path[:-1] == a.path and b.path[-1:] and b.path[-1] in a.names

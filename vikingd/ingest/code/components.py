@@ -93,7 +93,7 @@ def is_component(name: str, content: str = "") -> bool:
 
 
 def scripts_are_read() -> bool:
-    """Return True if the grammars of scripts are installed."""
+    """Return True if the grammars of JavaScript and TypeScript are installed."""
     return all(
         grammar is not None and language_is_there(grammar.package)
         for grammar in map(grammar_of, (".js", ".ts"))
@@ -182,9 +182,9 @@ def _opening(content: str, at: int, has_templates: bool) -> re.Match[str] | None
 
 
 def _closing(content: str, kind: str, at: int) -> tuple[int, int]:
-    """Return the start and end of the tag that closes a section.
+    """Return (start, end) of the tag that closes a section.
 
-    Without one, the end of the text.
+    If there is none, both are the end of the text.
     """
     if kind != TEMPLATE:
         found = re.compile(rf"</{kind}\s*>", re.IGNORECASE).search(content, at)

@@ -18,7 +18,9 @@ _BLOCK = lazy(r"(?:/\*|\{-)(?>(?:(?!\*/|-\}).)*)(?:\*/|-\})[ \t]*\n?\Z", re.DOTA
 # This check is fast; the search for a block or an attribute that it avoids takes long.
 _BLOCK_ENDS, _ATTRIBUTE_MARKS = ("*/", "-}"), ("@", "#[", "[")
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
+# The marks around a line of a comment: " * ", "/// ", "## ", "-- | ".
 _MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")
+# A line for tools: "@param a", "Args:", ":return: b", "eslint-disable".
 _TAG = lazy(
     r"(?:@\w|Created (?:by|on)\b|ANCHOR\b|export \w+$|:\w+[: ]|\\\w+|"
     r"(?:Args|Returns?|Param\w*|Raises|Example\w*)\b.?$|"

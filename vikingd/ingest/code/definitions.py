@@ -25,6 +25,7 @@ _WORD = re.compile(r"[^\W\d]\w*[?!=]?\Z")
 _PATH = re.compile(r"::|\.")
 _TYPE_ARGUMENTS = re.compile(r"<[^<>]*>")  # the innermost ones
 _BEHIND_NAME = re.compile(r"(?<=\w)\s*[<\[(].*", re.DOTALL)
+# The name of an operator of C++: "operator==" or "A::operator()".
 _OPERATOR = re.compile(r"(?:\A|(?<=::))operator\b\s*(?:\(\)|[^\s\w(]+|[^(]+)")
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\Z")  # `Stack` in `(s *Stack[T])`
 _TYPE_NAME = re.compile(r"(?<!['\w])(?!(?:mut|dyn|const|for)\b)(?:\w+::)*(\w+)")
@@ -142,11 +143,13 @@ def _is_plain(node: Node) -> bool:
 
 
 def _value(node: Node, field: str) -> Definition | None:
-    """Return the definition of the names that a declaration or an assignment gives values to.
+    """Return the definition that a declaration or an assignment makes; None if it has no name.
 
-    A name whose value is a function or a class is defined as that. None if there is no name.
+    In `limit = 3` the name "limit" has the kind "value". In `add = function () {}` the name "add"
+    has the kind "function", and the node is the function.
 
     Args:
+        node: the declaration or the assignment.
         field: the field of the node, or the type of child, that holds the names.
     """
     names: list[str] = []
@@ -217,7 +220,7 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _declared(declarator: Node) -> Node:
-    """Return the name in a declarator of C, which may be within others."""
+    """Return the node of the name in a declarator of C: `f` in `*f(int)`."""
     for _ in range(MAX_DEPTH):
         inner = declarator.child_by_field_name("declarator")
         if declarator.type in ("parenthesized_declarator", "reference_declarator"):
@@ -242,7 +245,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     operator = _OPERATOR.search(text)
     before = text[: operator.start()] if operator else text.strip(" &*'\"`")
     if not before[:1].isalpha() and before[:1] not in "_$~#":
-        parts = []  # an operator, or a name that is computed
+        parts = []  # an operator, or a computed name such as `[key]`
     else:
         parts = _PATH.split(_BEHIND_NAME.sub("", _without_arguments(before)))
     parts = [part.strip() for part in parts]

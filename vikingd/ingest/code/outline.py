@@ -40,14 +40,17 @@ _MAX_LINES = 65_536  # of markup whose headings are read
 
 _MAX_COMMENT = 160  # characters of a comment beside a signature
 
+# A plain value: "= 3", '= "text"', "= [", "= true".
 _CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
 _WORD = re.compile(r"\w")
+# Definitions that say little: "x = require(", "func init()", "const a = useState".
 _IMPORTS = re.compile(
     r"\brequire\(|\bimport\(|\bTypeVar\(|^module [\"']|^func init\(\)|^__\w+(?: =|\Z)"
     r"|^(?:const|let|var) [^=]* = "
     r"(?:(?:define|use|with)[A-Z]\w*|(?:shallow)?[rR]ef|inject|reactive)\b"
 )
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[\s)]))// [^\n]*\n", re.MULTILINE)
+# Annotations before a signature: "@Override ", '@Get("/a") '.
 _ANNOTATIONS = re.compile(r"^(?:@[\w.]+(?:\((?:[^()\"]|\"[^\"]*\"|\([^()]*\))*\))?\s+)+")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
 _CUT_TYPE = re.compile(r"(?::| =)[^:=]*[\[(]\Z")  # of a value, whose text goes on
@@ -80,7 +83,7 @@ class Symbol(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """The path and the name, as in the headings of passages."""
+        """The path and the name, joined as in the headings of passages."""
         return SECTION_SEPARATOR.join((*self.path, self.name))
 
 
@@ -243,7 +246,10 @@ def read_signatures(content: str, name: str, limit: int) -> str:
 
 
 def _rank(one: Symbol) -> int:
-    """Return the rank of a definition: 0; 1 for a module; 2 for a constant, which comes last."""
+    """Return the rank of a definition: 2 for a constant, 1 for a module, 0 for any other.
+
+    Definitions of a lower rank come first.
+    """
     if one.kind == VALUE and _CONSTANT.search(one.signature):
         return 2
     return 1 if one.kind == MODULE else 0
@@ -295,15 +301,18 @@ def _symbols(
                 found.kind,
                 bisect_right(lines, child.start_byte),
                 bisect_right(lines, _last_byte(child, data)),
-                _named(signature, name),
+                _with_name(signature, name),
             )
         if found.kind in HOLDING and depth < _MAX_DEPTH:
             within = (*inside, found.names[-1]) if found.names else inside
             yield from _symbols(found.node, grammar, data, lines, within, depth + 1)
 
 
-def _named(signature: str, name: str) -> str:
-    """Return the signature of a definition; an anonymous function's gets its name in front."""
+def _with_name(signature: str, name: str) -> str:
+    """Return the signature with the name in front of it, unless it has the name already.
+
+    The signature of a function without a name is `(a, b)`; with the name "add" it is `add(a, b)`.
+    """
     if name in signature or not _WORD.search(signature):
         return signature
     return f"{name}{'' if signature[0] in '(<' else ' '}{signature}"

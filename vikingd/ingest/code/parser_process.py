@@ -92,15 +92,15 @@ class ParserProcess:
             kind: PASSAGES, OUTLINE or OPENING.
             content: the file's text.
             name: the file's name.
-            options: `entries` of PASSAGES.
+            options: for PASSAGES the argument `entries` of `passages.split`.
         """
         return self.read([(kind, content, name, *options)])[0]
 
     def read(self, requests: Sequence[Request]) -> list[Any]:
-        """Send some requests to the child at once, and return their replies.
+        """Send several requests to the child in one batch, and return their replies in order.
 
-        If a request exceeds a limit, its reply is None and the last one. Later requests have no
-        reply.
+        If a request exceeds a limit, its reply is None, and the result ends with it: the requests
+        after it have no reply.
         """
         replies: list[Any] = []
         with self._lock:
@@ -110,17 +110,17 @@ class ParserProcess:
                 try:
                     self._exchange(requests, replies)
                 except (TimeoutError, ConnectionError):
-                    if not self._end_was_idle():
+                    if not self._end_child():
                         self._failed = requests[len(replies)]
                 except BaseException:
-                    self._end_was_idle()
+                    self._end_child()
                     raise
         return replies
 
     def close(self) -> None:
         """End the child, if there is one."""
         with self._lock:
-            self._end_was_idle()
+            self._end_child()
 
     def forget(self) -> None:
         """Drop the child without ending it, in a fork: it belongs to the parent process."""
@@ -161,7 +161,7 @@ class ParserProcess:
                 if not part:
                     raise ConnectionResetError
                 received += part
-                replies += _taken(received)
+                replies += _complete_replies(received)
 
     def _start(self) -> socket.socket:
         if self._link is None:
@@ -169,8 +169,11 @@ class ParserProcess:
             self._child, self._link = start_child(module, seconds)
         return self._link
 
-    def _end_was_idle(self) -> bool:
-        """End the child; return True if it had ended by itself because it was idle."""
+    def _end_child(self) -> bool:
+        """End the child process, if there is one.
+
+        Return True if it had ended itself before, because it was idle.
+        """
         link, child = self._link, self._child
         self._link = self._child = None
         if link is None or child is None:
@@ -189,7 +192,7 @@ def _message(request: Request) -> bytes:
     return LENGTH.pack(len(data)) + data
 
 
-def _taken(received: bytearray) -> Iterator[Any]:
+def _complete_replies(received: bytearray) -> Iterator[Any]:
     """Remove the complete replies from the beginning of `received`, and yield them."""
     while len(received) >= LENGTH.size:
         end = LENGTH.size + LENGTH.unpack_from(received)[0]
@@ -201,7 +204,10 @@ def _taken(received: bytearray) -> Iterator[Any]:
 
 
 class Ahead:
-    """Requests that are sent at once, and their replies, which are asked for one by one."""
+    """Sends several requests to the parser process in one batch, and keeps the replies.
+
+    `ask` then returns a kept reply without a wait.
+    """
 
     def __init__(self, requests: Sequence[Request]) -> None:
         different = list(dict.fromkeys(requests))
@@ -209,7 +215,10 @@ class Ahead:
         self._replies = dict(zip(different, replies, strict=False))
 
     def ask(self, *request: Any) -> Any:
-        """Return the reply to a request, see `ParserProcess.ask`; a new request is sent now."""
+        """Return the reply to a request, see `ParserProcess.ask`.
+
+        A request that was not in the batch is sent now.
+        """
         if request in self._replies:
             return self._replies[request]
         return parser_process.ask(*request)

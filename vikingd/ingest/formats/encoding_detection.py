@@ -72,7 +72,7 @@ def detected(data: bytes) -> tuple[str, str] | None:
     Args:
         data: bytes that are no UTF-8.
     """
-    answers = list(_answers(data))
+    answers = list(_decodings(data))
     if not answers or answers[0].likeness < _SURE:
         return None
     best = answers[0]
@@ -88,11 +88,8 @@ def detected(data: bytes) -> tuple[str, str] | None:
     return None if _is_odd(best.text) else (best.text, best.encoding)
 
 
-def _answers(data: bytes) -> Iterator[_Answer]:
-    """Yield each text that the bytes can be, with its likeliest encoding.
-
-    The likeliest text first.
-    """
+def _decodings(data: bytes) -> Iterator[_Answer]:
+    """Yield each text that the bytes decode to, with its encoding, the likeliest text first."""
     found = chardet.detect_all(
         data,
         ignore_threshold=True,

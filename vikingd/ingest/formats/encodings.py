@@ -56,21 +56,22 @@ class Decoded:
 
 
 def decode(data: bytes, *, label: str | None = None, assumed: str | None = None) -> Decoded:
-    """Return the text of bytes.
+    """Decode the bytes of a text.
 
-    The first of these decides: a byte order mark, UTF-8 if all bytes are valid, the label if the
-    bytes bear it out, the assumed encoding, the shape of UTF-16, the detector.
+    The first of these that applies gives the encoding: a byte order mark; valid UTF-8; the label,
+    if nearly all bytes are valid in its encoding; the assumed encoding, on the same condition;
+    UTF-16 without a byte order mark, if its characters are likely; the detector. A label with
+    escape sequences, such as ISO-2022-JP, comes before UTF-8.
 
     Args:
         data: the bytes of a whole text.
-        label: the label that the text itself states, such as "x-sjis"; an unknown one is ignored,
-            as browsers do.
-        assumed: the label that the user names for texts that state none and are no UTF-8.
+        label: the label that the text itself states, such as "x-sjis". An unknown label is
+            ignored, as browsers do.
+        assumed: the label that the user names for texts that state none and are not UTF-8.
 
     Raises:
-        ValueError: the assumed encoding is unknown, or the text is binary, in no encoding, or in
-            one that is not certain; the message is a reason to be put after the file's name, and
-            names the remedy.
+        ValueError: the assumed encoding is unknown, or the data is binary, or its encoding cannot
+            be determined. The message is a reason with a remedy, to be put after the file's name.
     """
     for mark, name in _BOMS:
         if data.startswith(mark):
@@ -88,7 +89,7 @@ def decode(data: bytes, *, label: str | None = None, assumed: str | None = None)
         fault = f"is no UTF-8 at byte {error.start}"
     else:
         if "\0" not in text:
-            return _by_accident(text, data, stated) or Decoded(text, "UTF-8", "utf-8")
+            return _east_asian(text, data, stated) or Decoded(text, "UTF-8", "utf-8")
         fault = "is binary"
     if stated and (found := _in(data, stated, "label")):
         return found
@@ -110,9 +111,9 @@ def decode(data: bytes, *, label: str | None = None, assumed: str | None = None)
 
 
 def _escaped(data: bytes, stated: Encoding | None, named: Encoding | None) -> Decoded | None:
-    """Decode an encoding that uses escape sequences of ASCII, such as ISO-2022-JP.
+    """Decode bytes in an encoding that uses escape sequences of ASCII, such as ISO-2022-JP.
 
-    None for others.
+    Return None if they are in another encoding.
     """
     if stated and stated.name in _ESCAPED:
         return _in(data, stated, "label")
@@ -126,10 +127,11 @@ def _escaped(data: bytes, stated: Encoding | None, named: Encoding | None) -> De
     return None
 
 
-def _by_accident(text: str, data: bytes, stated: Encoding | None) -> Decoded | None:
-    """Decode a short text by its label, an East Asian one, though its bytes are also valid UTF-8.
+def _east_asian(text: str, data: bytes, stated: Encoding | None) -> Decoded | None:
+    """Decode bytes that are valid UTF-8 only by accident, by an East Asian label.
 
-    None if the label is another one, or the text has many characters that are not ASCII.
+    Return None if the label is not East Asian, or if the text has `_FEW` or more characters that
+    are not ASCII, since so many are not valid UTF-8 by accident.
     """
     if stated is None or stated.name not in _EASTERN:
         return None

@@ -82,7 +82,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # chapters of books are XHTML
         soup = BeautifulSoup(html, "lxml")
     for note in soup.find_all("annotation") if "<annotation" in html else ():
-        if note.get("encoding") == "application/x-tex":  # beside a copy for the eye
+        if note.get("encoding") == "application/x-tex":  # beside the visible formula
             whole = note.find_parent(class_="katex") or note.find_parent("math")
             if isinstance(whole, Tag):
                 if isinstance(whole.parent, Tag) and is_of_formula(whole.parent):
@@ -111,7 +111,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
 
 
 def hidden_parts(count: int) -> list[str]:
-    """Return the reason for a report on parts that a page hides."""
+    """Return a reason that says how many hidden parts were left out; [] for none."""
     if not count:
         return []
     return [

@@ -44,6 +44,7 @@ _FRAMED = re.compile(r"\{\\displaystyle (.*)\}", re.DOTALL)
 _TOKEN = re.compile(r"[^\W\d_]+$|\d+$|\S$")
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
 _CHARGE = re.compile(r"\d*[+-]+|[+-]\d+")
+# A footnote mark: "1", "[12]", "a", "iv", "1,2".
 _MARK = re.compile(r"\[?(?:\d{1,3}|[a-z]|[ivx]{1,4})(?:\s*[,;–-]\s*(?:\d{1,3}|[a-z]))*\]?", re.I)
 _SYMBOLS = re.compile(r"[*†‡§¶#°′″]+")
 _FOOTNOTE = re.compile(r"foot|(?:^|[-_ ])(?:fn|note|cite|ref)", re.I)

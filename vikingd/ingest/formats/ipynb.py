@@ -64,9 +64,9 @@ def _language(notebook: dict[str, Any]) -> str:
 
 
 def _parts(cell: dict[str, Any], language: str) -> Iterator[tuple[str, int]]:
-    """Yield (block, lost bytes) for each block of a cell.
+    """Yield (block of Markdown, number of bytes that are left out of it) for a cell.
 
-    Images are left out of it, for example.
+    Images, attachments and long outputs are left out.
     """
     kind = cell.get("cell_type")
     text = _text(cell.get("source", cell.get("input")))

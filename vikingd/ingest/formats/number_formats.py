@@ -11,6 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 
+# The tokens of "[>=100]#,##0.00 \"EUR\"": a bracket, digits, other characters, a quoted text.
 _TOKEN = re.compile(
     r"\"(?P<quoted>[^\"]*)\"?|\\(?P<escaped>.)|_(?P<space>.)|\*(?P<fill>.)"
     r"|\[(?P<bracket>[^\]]*)\]|(?P<general>general)|(?P<exponent>e[+-])"
@@ -37,7 +38,7 @@ class _Section:
     condition: tuple[str, float] | None
 
     def holds(self, value: float) -> bool:
-        """Return True if the condition in brackets holds."""
+        """Return True if the section has a condition such as `[>=100]`, and the value meets it."""
         if self.condition is None:
             return False
         sign, limit = self.condition
@@ -52,12 +53,12 @@ class _Section:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds of its tokens."""
+        """The kinds of the tokens in the section."""
         return frozenset(token.kind for token in self.tokens)
 
     @cached_property
     def text(self) -> str:
-        """The characters that have a meaning, without literal ones."""
+        """The characters of the section that are format codes, without literal text."""
         return "".join(t.text for t in self.tokens if t.kind in ("digit", "other"))
 
 

@@ -37,6 +37,7 @@ _LONG = 10  # characters of such a line; a shorter one is a label
 _HYPHEN = re.compile("[\x02\ufffe\xad][ ]*\n")
 _NUMBERED = re.compile(r"^(?:第.{1,5}[章节]|[\dA-Z]+(?:\.\d+)*\.?)\s*")
 _EAST = re.compile(f"[{HAN_CHARS}{KANA_CHARS}，、；]")
+# "D:20240131235900+01'00'".
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _ERRORS = {
     raw.FPDF_ERR_FORMAT: "is damaged, or no PDF",
@@ -157,8 +158,9 @@ def _page(
 ) -> list[str]:
     """Return the Markdown blocks of a page.
 
-    The heading of a bookmark stands in the place of its line on the page, else at the top. A
-    heading of the page follows each of them, so that all text has its page.
+    The heading of a bookmark replaces the line of the page with the same text. If there is no such
+    line, the heading stands at the top. The heading "Page N" stands before each block of text, so
+    that every text has the number of its page in its section.
     """
     own = heading(_PAGE_LEVEL if has_bookmarks else 2, f"Page {number}")
     lines = text.split("\n") if text else []

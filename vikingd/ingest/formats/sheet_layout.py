@@ -17,13 +17,13 @@ _FILTERED = re.compile(rb"<(?:\w+:)?filterColumn\b")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout; rows count from 1, columns from 0.
+    """The layout of a sheet; rows count from 1, columns from 0.
 
     Attributes:
-        hidden_rows: rows that the sheet does not show; rows that a filter or a folded group hides
-            are not among them, since a click shows them.
-        hidden_columns: columns that it does not show.
-        merged: the columns of merged cells over several rows, and their last rows, by first row.
+        hidden_rows: the rows that the sheet does not show, without the rows that a filter or a
+            folded group hides, since a click shows these.
+        hidden_columns: the columns that the sheet does not show.
+        merged: by first row, a list of (column, last row) of each merged cell over several rows.
     """
 
     hidden_rows: frozenset[int] = frozenset()

@@ -13,6 +13,7 @@ _MAX_CSS = 1 << 20  # characters of style sheets that are read
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _BRACE = re.compile(r"[{}]")
 _SHOWN_MEDIA = re.compile(r"@(?:media\s+(?:only\s+)?(?:all|screen)|layer\b.*)\s*$", re.I)
+# A compound of a selector: "p.note#top[lang=en]".
 _COMPOUND = re.compile(r"(?P<tag>[a-z][\w-]*|\*)?(?P<rest>(?:[.#][\w-]+|\[[^\]]*\])*)", re.I)
 _PART = re.compile(r"([.#])([\w-]+)|\[\s*([\w-]+)\s*(?:=\s*[\"']?([^\"'\]]*)[\"']?\s*)?\]")
 _COMBINATOR = re.compile(r"\s*>\s*|\s+")
@@ -63,10 +64,12 @@ class Rule:
     """A rule for one selector.
 
     Attributes:
-        compounds: the parts of the selector, the last one first, each with True if its element is
-            the parent of the one before, and not just above it.
-        weight: specificity and place, by which later rules win.
-        style: its declarations.
+        compounds: (compound, is_parent) of each compound of the selector, from right to left. With
+            is_parent the compound must match the parent of the element before it, else any
+            ancestor. `nav > p em` gives (em, False), (p, False), (nav, True).
+        weight: the specificity and the place in the style sheet. The rule with the largest weight
+            decides.
+        style: the declarations.
     """
 
     compounds: tuple[tuple[_Compound, bool], ...]
@@ -89,7 +92,7 @@ class Rule:
 
 
 class Rules:
-    """Rules, found by the elements that they may match.
+    """The rules of a page, with an index by tag, class and id.
 
     Args:
         rules: the rules.
@@ -128,8 +131,8 @@ class Rules:
 def rules_of(css: str) -> Iterator[Rule]:
     """Yield the rules of a style sheet with simple selectors, for screens of any size.
 
-    Selectors with states, such as `:hover`, and with siblings are left out: they do not hold at
-    rest, or need a browser.
+    Selectors with states, such as `:hover`, are left out, because they do not match before a reader
+    acts. Selectors with siblings are left out, too.
     """
     css = _COMMENT.sub("", css[:_MAX_CSS])
     at = count = 0
@@ -162,7 +165,7 @@ def _end(css: str, start: int) -> int:
 
 
 def _compounds(selector: str) -> tuple[tuple[_Compound, bool], ...]:
-    """Return the parts of a selector, the last one first; () for one that is not simple."""
+    """Return the compounds of a selector, see `Rule`; () for a selector that is not simple."""
     found: list[tuple[_Compound, bool]] = []
     if not selector or len(selector) > 1000:
         return ()

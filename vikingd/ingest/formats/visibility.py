@@ -37,7 +37,7 @@ Color = tuple[int, int, int]
 
 
 def remove_hidden(soup: BeautifulSoup) -> int:
-    """Remove the text that a page does not show at rest, and return the number of its parts.
+    """Remove the text that a page does not show, and return the number of removed parts.
 
     Hidden is what `hidden`, `aria-hidden` or a style says: no display, no visibility, no opacity,
     no size, a place outside of the screen, or the color of the background. Styles are those of
@@ -89,7 +89,7 @@ class _Page:
         if (
             ("hidden" in element.attrs and element.get("hidden") != "until-found")
             or _is_gone(style)
-            or (element.get("aria-hidden") == "true" and _is_side(element, soup))
+            or (element.get("aria-hidden") == "true" and _is_minor_part(element, soup))
         ):
             self._remove(element)
         elif style.get("visibility") in ("hidden", "collapse"):
@@ -245,10 +245,10 @@ def _are_alike(a: Color, b: Color) -> bool:
     return all(abs(x - y) <= _LIKE for x, y in zip(a, b, strict=True))
 
 
-def _is_side(element: Tag, soup: BeautifulSoup) -> bool:
+def _is_minor_part(element: Tag, soup: BeautifulSoup) -> bool:
     """Return True if an element has at most half of the text of a page.
 
-    A page marks its main part as hidden while a dialog is open; that part is no hidden text.
+    Larger elements are kept, because a page marks its main part as hidden while a dialog is open.
     """
     return 2 * len(element.get_text()) <= max(len((soup.body or soup).get_text()), 1)
 

@@ -169,7 +169,10 @@ def _midnight(moment: datetime) -> datetime:
 
 
 def _examined(archive: zipfile.ZipFile) -> tuple[int, dict[str, Layout]]:
-    """Return the number of formulas without a value, and the layouts of sheets by their members."""
+    """Return the number of formulas without a value, and the layout of each sheet.
+
+    The key of a layout is the name of the sheet's member of the archive.
+    """
     formulas, layouts = 0, {}
     for name in archive.namelist():
         if _SHEET.fullmatch(name):

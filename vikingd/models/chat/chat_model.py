@@ -32,7 +32,8 @@ class NotAnswered(Exception):
     """The model gave no usable answer to a question; the message gives the reason.
 
     Attributes:
-        tokens: the tokens of answers that could not be used; 0 unless the raiser counts them.
+        tokens: the tokens of answers that could not be used. The describer sets it; ChatModel
+            leaves it 0.
     """
 
     tokens = 0
@@ -43,7 +44,7 @@ class NoUsableAnswer(NotAnswered):
 
 
 class Late(NotAnswered):
-    """The model was asked and did not answer in time."""
+    """The time ended while the model was answering."""
 
 
 @dataclass(slots=True)
@@ -59,8 +60,9 @@ class ChatModel:
     """Asks one model, concurrently on one event loop.
 
     Args:
-        took: called after each call with its outcome, DONE or FAILED, and its seconds.
-        failures: after so many failures in a row the model is not asked for a while, see `Breaker`.
+        took: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration in
+            seconds of each call of the model.
+        failures: this many failures in a row open the circuit breaker; see `most` of `Breaker`.
 
     Raises:
         ValueError: a setting of the model is missing; the message names it.
@@ -231,7 +233,10 @@ class ChatModel:
 
 
 async def _counted(endpoint: ChatEndpoint, question: Question, spent: Callable[[int], None]) -> str:
-    """Ask the model and return its answer; pass its tokens to `spent`, even for a bad answer."""
+    """Ask the model once and return the text of its answer.
+
+    `spent` gets the number of tokens, or 0 if the answer is refused or cannot be used.
+    """
     try:
         text, tokens = await endpoint.ask(question)
     except (Garbage, Refused):

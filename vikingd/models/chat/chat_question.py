@@ -33,7 +33,7 @@ class Question:
 
 
 def prompt_of(package: str) -> str:
-    """Return the prompt file of a package."""
+    """Return the text of the prompt file in a package."""
     return files(package).joinpath(PROMPT).read_bytes().decode()
 
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from vikingd.models.chat.call_errors import Garbage
 
+# Matches an answer in a fenced block: "```json", a line with {"a": 1}, "```".
 _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*)\n```", re.DOTALL)
 
 # Includes marks of text direction, and surrogates, which UTF-8 cannot encode.

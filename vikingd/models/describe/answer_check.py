@@ -40,6 +40,8 @@ _MARKUP = {
 }
 _LINK = lazy(r"\]\( ?<?([^\s)>]+)")
 
+# Matches a text that talks to a reader, or obeys an instruction in the material, in place of a
+# description: "As an AI", "I'm sorry", "Ignore all previous instructions", "Sure".
 _OBEYED = lazy(
     r"\bas an? (?:ai|artificial|language|assistant|large language)\b|\blanguage model,? i\b"
     r"|\bi(?:'m| am)(?: very)? (?:sorry|unable|not able|an ai|happy to|ready)\b"
@@ -91,7 +93,7 @@ class Source:
 
     @cached_property
     def language(self) -> str:
-        """The language of a text in Latin letters; "" if it is not clear."""
+        """The language of `text` if it is in Latin letters, such as "en"; "" if it is not clear."""
         return language_of(_CODE.sub(" ", self.text))
 
     def repeats(self, words: Sequence[str]) -> bool:

@@ -128,9 +128,9 @@ def source_of(material: Material) -> Source:
 
 
 def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:
-    """Return a function that parses and checks an answer.
+    """Return a function that parses and checks the text of an answer.
 
-    It returns (the reason why the answer is refused, or "", the two texts).
+    The function returns (the reason why the answer is refused, or "", its abstract and overview).
     """
 
     def read(text: str) -> tuple[str, Answer]:
@@ -158,10 +158,10 @@ def question(material: Material, refused: str = "") -> Question:
 
 
 def material_tokens(material: Material) -> int:
-    """Return about how many tokens one question for a description takes, with its answer."""
+    """Return an estimate of the tokens of one question for a description, with its answer."""
     return question_tokens(question(material))
 
 
 def question_tokens(asked: Question) -> int:
-    """Return about how many tokens a question takes, with its answer."""
+    """Return an estimate of the tokens of a question, with its answer."""
     return approximate_tokens(asked.system) + approximate_tokens(asked.text) + _ANSWER_TOKENS

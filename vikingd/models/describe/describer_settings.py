@@ -21,7 +21,8 @@ class DescriberSettings:
     Attributes:
         base_url: URL of an endpoint with OpenAI's chat protocol; "": that of the planner.
         model: name of the model at the endpoint; "": no model, abstracts are extracts.
-        key_env: the environment variable that holds the key; "": the planner's, at its endpoint.
+        key_env: the environment variable that holds the key; "": that of the planner if both have
+            the same endpoint, else none.
         timeout: seconds for one answer, with a retry and waiting.
         concurrency: the most calls in flight.
         tokens_per_day: most tokens of questions and answers in a UTC day; 0: no limit.

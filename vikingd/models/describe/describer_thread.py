@@ -30,7 +30,8 @@ class DescriberThread:
 
     Args:
         endpoint: the settings of the model.
-        took: called after each call with its outcome, DONE or FAILED, and its seconds.
+        took: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration in
+            seconds of each call of the model.
 
     Attributes:
         name: the name of the model.

@@ -74,9 +74,10 @@ def _starts(text: str, start: int, stop: int) -> list[int]:
 
 
 def _fitting(text: str, start: int, stop: int, tokens: int) -> int:
-    """Return the end of the longest part of text[start:stop] with at most `tokens` tokens.
+    """Return the index at which to cut text[start:stop], so that `tokens` tokens are left at most.
 
-    The part ends at a line or a word if possible.
+    The beginning is kept, as much of it as possible. The cut is at the end of a line or word if one
+    is near.
     """
     low, high = start, min(stop, start + 4 * max(tokens, 0))
     while low < high:
@@ -95,7 +96,10 @@ def _fitting(text: str, start: int, stop: int, tokens: int) -> int:
 
 
 def _fitting_end(text: str, start: int, tokens: int) -> int:
-    """Return the start of the longest end of the text with at most `tokens` tokens."""
+    """Return the index from `start` on at which the last `tokens` tokens of the text begin.
+
+    It is moved to the next beginning of a line if there is one near.
+    """
     low, high = max(start, len(text) - 4 * tokens), len(text)
     while low < high:
         middle = (low + high) // 2

@@ -37,6 +37,8 @@ _SHORT_MONTHS = "|".join(rf"{n[:3]}(?:{n[3:]}|{n[3:4]})?\.?" for n in _MONTHS if
 _MONTH = f"(?P<month>may|{_SHORT_MONTHS})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>[12]\d{3})"
+# The patterns match, in this order: "2026-05-03", "2026-05", "3rd of May 2026", "May 3, 2026",
+# "May 2026", "2026年5月3日", "5月3日".
 _DATES = tuple(
     lazy(pattern, re.IGNORECASE)
     for pattern in (
@@ -49,8 +51,11 @@ _DATES = tuple(
         r"(?<![\d年])(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1,2}) ?[日号]",
     )
 )
+# Matches 3/4/2026 and 3.4.2026, where either number may be the month.
 _DAY_FIRST = lazy(r"(?<!\d)(\d{1,2})[/.](\d{1,2})[/.](\d{4})(?!\d)")
+# Matches 14:30, 14:30:15 and 2:30 pm.
 _TIME = lazy(r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?(?:[ \u202f]?([ap])\.?m\b)?", re.IGNORECASE)
+# Matches 3 pm and 3 p.m.
 _HOUR = lazy(r"(?<![\d:.])(\d{1,2})[ \u202f]?([ap])\.?m\b", re.IGNORECASE)
 
 _NUMBER = lazy(r"\d+(?:[.,]\d+)*")
@@ -58,9 +63,12 @@ _MAX_NUMBER = 40
 """Characters of a number that is read."""
 _OWN_NUMBER = lazy(r"(?<![A-Za-z]{2})(?<!\d)\d+(?:[.,]\d+)*")
 """A number that is no part of a word; v2 is one."""
+# Matches the space in 12 500 and the mark in 12'500.
 _SPACED = lazy(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
+# Matches 1,250.5 and 1.250,5.
 _GROUPED = lazy(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){1,}(?:,\d+)?")
 _WORD = lazy(r"[^\W_]+")
+# Matches 5%, 5 percent and 百分之5.
 _PERCENT = lazy(r"(\d+(?:[.,]\d+)*) ?(?:%|percent\b|per cent\b)|百分之(\d+(?:\.\d+)?)")
 _MONEY = lazy("[$€£¥]")
 _CURRENCIES = {
@@ -80,9 +88,11 @@ _COUNTED = (
     "个|個|種|种|条|項|项|步|次|天|日|月|年|周|小时|分钟|秒|核|人|名|位|章|节|節|部分|类|類|版|台|件|页|"
     "倍|元|美元|套|家|份|张|篇|歳|岁|层|級|级|行|列|字"
 )
+# Matches a number in Chinese numerals before a measure word: 三个, 二十天.
 _HAN_COUNT = lazy(f"([〇零一二两三四五六七八九十百千万亿]{{1,20}})(?:{_COUNTED})")
 _HAN_PERCENT = lazy("百分之([〇零一二两三四五六七八九十百千万亿]{1,20})")
 
+# Matches the number of an item or heading at the beginning of a line: "1. ", "## 2) ".
 _LIST_NUMBER = lazy(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
 
 _COUNTABLE = 2
@@ -91,6 +101,7 @@ _COUNTABLE = 2
 _WEEKDAY = lazy("(?:周|星期|礼拜|週)([一二三四五六日天末])")
 
 _END = f"\\s<>\"'`“”‘’()\\]\\[{{}}|\\\\{WIDE_CHARS}"
+# Matches https://example.com/a, www.example.com and ana@example.com.
 _ADDRESS = lazy(
     rf"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{{1,20}}://[^{_END}]+"
     rf"|(?<![A-Za-z0-9.])www\.[^{_END}]+"
@@ -240,7 +251,7 @@ class Facts:
 
     @cached_property
     def percents(self) -> frozenset[str]:
-        """The readings of the numbers that are percentages."""
+        """All readings of the numbers of all percentages, such as "5" for "5%"."""
         return frozenset(one for number in percents(self.folded) for one in readings(number))
 
     @cached_property
@@ -283,7 +294,7 @@ class Facts:
         )
 
     def has_money(self, sign: str) -> bool:
-        """Return True if the text has a currency, given by its sign, as a sign or a name."""
+        """Return True if the text mentions a currency; for "$" also as "USD" or "dollar"."""
         return any(name in self.folded for name in _CURRENCIES[sign].split())
 
     def has_weekday(self, day: str) -> bool:
@@ -296,7 +307,7 @@ def _same_weekday(one: str, other: str) -> bool:
 
 
 def percents(text: str) -> Iterator[str]:
-    """Yield the numbers that are percentages in a folded text."""
+    """Yield the numbers of the percentages in a folded text: "5" for "5%" or "5 percent"."""
     for found in _PERCENT.finditer(text):
         yield found[1] or found[2]
     for found in _HAN_PERCENT.finditer(text):

@@ -19,11 +19,14 @@ from vikingd.models.describe.ordinary_words import (
 from vikingd.models.describe.stated_facts import folded, without_addresses, without_dates
 
 _WORD = lazy(r"[^\W_]+")
+# Matches the parts of an identifier: "HTTP", "Server" and "2" in HTTPServer2.
 _PARTS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _LATIN_WORD = lazy(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:['’][A-Za-z]+)?")
 _CASED_WORD = lazy(r"[^\W\d_][^\W_]*(?:['’][^\W\d_]+)?")
 
+# Matches a fenced block of code, and code in backticks within a line.
 _CODE = lazy(r"```[^\n]*\n(.*?)(?:```|\Z)|(`+)(.+?)\2", re.DOTALL)
+# Matches a quotation: "a b", “a b”, 「…」, «a b», 'a b'.
 _QUOTED = lazy(
     r"“([^”\n]{1,200})”|\"([^\"\n]{1,200})\"|「([^」\n]{1,200})」|『([^』\n]{1,200})』"
     r"|《([^》\n]{1,200})》|«([^»\n]{1,200})»|„([^“”\n]{1,200})[“”]"
@@ -40,10 +43,14 @@ _IDENTIFIER = lazy(
     r"|(?<![\w.])@[A-Za-z][\w-]*",  # a user
     re.ASCII,
 )
+# Matches words joined by slashes, which may be no path: "and/or".
 _SIMPLE_PATH = lazy(r"[A-Za-z-]+(?:/[A-Za-z-]+)+/?")
+# Matches "e.g.", "U.S." and "vs.".
 _ABBREVIATED = lazy(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.?")
 
+# Matches the marks at the beginning of a line of Markdown: "> ", "## ", "- ", "1. ", "|".
 _LINE = lazy(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|\|)?")
+# Matches the text before a word that begins a sentence or a part of it: "Yes. ", "Note: ".
 _BEFORE_WORD = lazy(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
 
 _SUFFIXES = ("'s", "s", "es", "n", "en", "er", "e", "ed", "d", "ing", "al", "ly", "y", "ic", "'")
@@ -72,7 +79,10 @@ class Names:
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The beginnings of the words, from four letters on, to compare inflected words."""
+        """All beginnings of the words with four letters or more, to compare inflected words.
+
+        For "houses" they are "hous", "house" and "houses".
+        """
         return frozenset(
             word[:length]
             for word in self.words
@@ -81,7 +91,7 @@ class Names:
 
     @cached_property
     def compact(self) -> str:
-        """The text without spaces and hyphens."""
+        """The text in lower case without spaces, hyphens and underscores."""
         return re.sub(r"[\s_-]", "", self.folded)
 
     def has(self, text: str) -> bool:
@@ -169,7 +179,7 @@ def _capitalised(text: str, names: Names) -> Iterator[str]:
                 continue
             before = line[begin : found.start()]
             first = in_titles or not before or bool(_BEFORE_WORD.search(before))
-            if not _may_stand(word, names, first) and word.casefold() not in lower:
+            if not _is_allowed(word, names, first) and word.casefold() not in lower:
                 yield word
 
 
@@ -179,10 +189,11 @@ def _is_title(words: list[str]) -> bool:
     return len(long) > 2 and all(word[0].isupper() for word in long)
 
 
-def _may_stand(word: str, names: Names, first: bool) -> bool:
-    """Return True if a capitalised word is in `names` or is an ordinary word.
+def _is_allowed(word: str, names: Names, first: bool) -> bool:
+    """Return True if a description may use a capitalised word: it is in `names` or ordinary.
 
-    `first` is True if the word has its capital letter only because it begins a sentence.
+    `first` is True if the word may have its capital letter only because it begins a sentence. Only
+    then it may be an ordinary word.
     """
     if names.knows(word) or len(word) == 1:
         return True
@@ -200,9 +211,9 @@ def _may_stand(word: str, names: Names, first: bool) -> bool:
 
 
 def _is_ordinary(word: str) -> bool:
-    """Return True if an English word in lower case is common at the beginning of sentences.
+    """Return True if an English word in lower case often begins sentences, such as "describes".
 
-    So are inflected forms of such words.
+    Inflected forms of such words count, too.
     """
     if word in BEGINNINGS or word.endswith(_ORDINARY_ENDS):
         return True

@@ -34,7 +34,7 @@ class Store(Protocol):
         """Return at most `limit` texts that wait for a vector, those with ids in `first` first."""
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return by digest the stored vectors of texts with these digests."""
+        """Return the stored vectors of texts with these digests, by digest."""
 
     def fill(
         self,
@@ -64,9 +64,9 @@ class Allowance(Protocol):
         """Return today's count as key and value for the store's table `meta`."""
 
     def why(self) -> tuple[str, int]:
-        """Return (a text that no more texts are embedded today and why, the end of the day).
+        """Return (the explanation why no more texts are embedded today, the end of the day).
 
-        The time is in microseconds since 1970-01-01 UTC.
+        The end of the day is in microseconds since 1970-01-01 UTC.
         """
 
 

@@ -55,9 +55,10 @@ class WorkerState:
         retry_at: the time of the next attempt in microseconds since the epoch; None if none is
             planned.
         busy: True while a group is being embedded or written.
-        rate: work done per second in the unit of `Backlog`; 0 while it is not known.
-        stalled: why texts wait and no vector was made for a long time, or the limit of the day that
-            they wait for; "" if neither is so.
+        rate: work done per second, in about the characters of the texts (see
+            `store_changes.Backlog`); 0 while it is not known.
+        stalled: the reason why texts wait: no vector was made for a long time, or the limit of the
+            day is reached. "" if no text waits for such a reason.
     """
 
     embedded: int
@@ -125,7 +126,7 @@ class BacklogWorker:
         self._is_leaving = False  # no new group: other workers wait
         self._backoff = MIN_BACKOFF
         self._asked: Counter[int] = Counter()
-        self._asking = threading.Lock()
+        self._asked_lock = threading.Lock()
         self._flight: dict[int, _Group] = {}
         self._failed: list[tuple[_Group, EmbedderFailed]] = []
         self._unwritten: _Group | None = None
@@ -159,12 +160,12 @@ class BacklogWorker:
     @contextlib.contextmanager
     def asked_for(self, text_ids: Sequence[int]) -> Iterator[None]:
         """Within the block, embed these texts before others."""
-        with self._asking:
+        with self._asked_lock:
             self._asked.update(text_ids)
         try:
             yield
         finally:
-            with self._asking:
+            with self._asked_lock:
                 self._asked.subtract(text_ids)
                 self._asked = +self._asked  # drops counts of zero
 
@@ -206,7 +207,7 @@ class BacklogWorker:
         if self._is_used_up and self._allowance is not None and not self._allowance.left():
             return LIMIT_LOOK
         self._is_leaving = self._is_used_up = False
-        self._rest()
+        self._restart_speed()
         until = time.monotonic() + _TURN
         while not self._is_stopping:
             before = self._embedded
@@ -243,8 +244,8 @@ class BacklogWorker:
         _log.warning("embedding failed, next try in %g s: %s", backoff, self._failure)
         return backoff
 
-    def _rest(self) -> None:
-        """Begin a new measurement of the speed after a pause in the work."""
+    def _restart_speed(self) -> None:
+        """Restart the measurement of the speed, because the child had no work before."""
         self._speed.begin(self._progressed())
 
     def _progressed(self) -> float:
@@ -255,13 +256,13 @@ class BacklogWorker:
 
     def _step(self) -> bool:
         """Do the next piece of work; return False if there is nothing to do."""
-        self._top_up()
+        self._fill_child()
         if not self._flight:
-            return self._recover() if self._failed else False
+            return self._retry_failed() if self._failed else False
         try:
             answer = self._embedder.receive(_LOOK)
         except EmbedderBroke as error:
-            self._lose(error)
+            self._fail_groups_of_child(error)
             return True
         if answer is None:
             self._look_for_a_stall()
@@ -276,14 +277,14 @@ class BacklogWorker:
             self._failed.append((group, error))
             return True
         self._unwritten = group
-        self._top_up()  # before the write, so that the child is not idle
+        self._fill_child()  # before the write, so that the child is not idle
         self._keep(group)
         return True
 
-    def _top_up(self) -> None:
-        """Send groups to the child until it has enough.
+    def _fill_child(self) -> None:
+        """Send groups to the child until it has `depth` groups to work on.
 
-        None are sent after a failure, or if the turn must end.
+        After a failure, or if the turn must end, no group is sent.
         """
         while len(self._flight) < self._embedder.depth and not (self._failed or self._is_leaving):
             group = self._next()
@@ -299,25 +300,25 @@ class BacklogWorker:
                     return
                 continue
             if not self._flight and self._unwritten is None:
-                self._rest()
+                self._restart_speed()
             number = next(self._backlogs.numbers)
             try:
                 self._embedder.send(number, list(group.texts.values()))
             except EmbedderBroke as error:
                 self._failed.append((group, error))
-                self._lose(error)
+                self._fail_groups_of_child(error)
             else:
                 self._flight[number] = group
 
     def _next(self) -> _Group | None:
-        """Return the next group of waiting texts; None if no text waits.
+        """Return the next group of waiting texts; None if there is none to send.
 
-        A text that is equal to one that is being embedded stays in the backlog until then.
+        If an equal text is being embedded, a text stays in the backlog until its vector is there.
         """
         groups = [*self._flight.values(), *([self._unwritten] if self._unwritten else [])]
         in_work = {item.text_id for group in groups for item in group.items}
         digests = {digest for group in self._flight.values() for digest in group.texts}
-        with self._asking:
+        with self._asked_lock:
             asked = list(self._asked)
         limit = self._group_size + len(in_work) + len(self._skipped)
         items = [
@@ -339,7 +340,7 @@ class BacklogWorker:
         return self._allowance.left() - sum(len(group.texts) for group in self._flight.values())
 
     def _known(self, digests: set[bytes]) -> dict[bytes, bytes]:
-        """Return by digest the vectors that exist already, in memory or in the store."""
+        """Return the vectors that exist already, in memory or in the store, by digest."""
         recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
         others = [digest for digest in digests if digest not in recent]
         stored = self._store.made_vectors(others) if others else {}
@@ -401,12 +402,12 @@ class BacklogWorker:
 
     # Failures
 
-    def _lose(self, error: EmbedderBroke) -> None:
-        """Count the groups that a dead child had as failed."""
+    def _fail_groups_of_child(self, error: EmbedderBroke) -> None:
+        """Mark the groups as failed that the child had when it died."""
         self._failed += [(group, error) for group in self._flight.values()]
         self._flight.clear()
 
-    def _recover(self) -> bool:
+    def _retry_failed(self) -> bool:
         """Retry the failed groups; called while the child has no other group."""
         for _, error in self._failed:
             if isinstance(error, EmbedderUnreachable):

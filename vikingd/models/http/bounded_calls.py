@@ -30,8 +30,8 @@ class Calls:
     async def within(self, seconds: float, call: Coroutine[Any, Any, _T]) -> _T:
         """Run a call; return its result or raise its error.
 
-        At the deadline the call is cancelled, but its end is not awaited, as asyncio.timeout would:
-        closing a connection may take long.
+        At the deadline the call is cancelled. Unlike asyncio.timeout, this does not wait for the
+        end of the cancelled call, because closing a connection may take long.
 
         Raises:
             Overdue: the call did not end within `seconds`.

@@ -85,7 +85,7 @@ class CachedRepository:
             new.symlink_to(os.path.relpath(self.blob(etag), link.parent))
 
     def name_commit(self, revision: str, commit: str) -> None:
-        """Write which commit a branch or tag has, as the hub's programs do.
+        """Record the commit of a branch or tag in `refs`, as the hub's programs do.
 
         Raises:
             OSError: the file cannot be written.

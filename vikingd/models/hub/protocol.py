@@ -26,6 +26,7 @@ _DEFAULT_ENDPOINT = "https://huggingface.co"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ETAG = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SIZE = re.compile(r"[0-9]{1,18}")
+# Matches the header Content-Range: "bytes 100-999/1000", "bytes 100-999/*".
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]+|\*)")
 _REDIRECTS = 5
 _TRIES = 4
@@ -58,8 +59,8 @@ class Entry:
     sha256: str = ""
 
 
-class _Passing(Exception):
-    """A failure that may be gone at the next attempt.
+class _Temporary(Exception):
+    """A temporary failure: the next attempt may succeed.
 
     Attributes:
         wait: the seconds that the hub asks to wait; None: it names no time.
@@ -70,7 +71,7 @@ class _Passing(Exception):
         self.wait = wait
 
 
-class _Lost(_Passing):
+class _Lost(_Temporary):
     """A connection could not be made, or was lost."""
 
 
@@ -139,15 +140,15 @@ class Hub:
             except _Lost as error:  # nothing has begun that is worth another attempt
                 raise HubAway(str(error)) from None
 
-        return _patiently(ask, lambda: 0)
+        return _with_retries(ask, lambda: 0)
 
     def receive(
         self, repository: str, entry: Entry, file: Path, advance: Callable[[int], object]
     ) -> None:
-        """Download the rest of a content, after the part of it that the file already has.
+        """Download the part of a content that `file` does not have yet, and append it.
 
-        A lost connection is resumed where it ended. After a failure, the received part stays in the
-        file.
+        After a lost connection the download continues where it ended. After an error the received
+        part stays in the file, for a later call.
 
         Args:
             repository: ORG/NAME.
@@ -179,11 +180,11 @@ class Hub:
             with self._reply("GET", address, headers, self._for_contents) as reply:
                 if reply.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                     give_up()
-                    raise _Passing(f"{_shown(address)} has no part from byte {at:,} on")
+                    raise _Temporary(f"{_shown(address)} has no part from byte {at:,} on")
                 self._check(reply, repository, entry.commit)
                 if reply.status_code == httpx.codes.NOT_FOUND:
                     raise NotOnHub(f"{_shown(reply.url)} does not exist")
-                if _begin_of(reply, at, entry.size) < at:
+                if _first_byte(reply, at, entry.size) < at:
                     give_up()
                 if not _append(reply, file, entry.size, advance):
                     give_up()
@@ -192,7 +193,7 @@ class Hub:
                 raise _Lost(f"{_shown(address)}: the connection ended too early")
 
         advance(have())
-        _patiently(go_on, have)
+        _with_retries(go_on, have)
 
     def _address(self, repository: str, revision: str, path: str) -> httpx.URL:
         written = f"{repository}/resolve/{quote(revision, safe='')}/{quote(path)}"
@@ -232,15 +233,18 @@ class Hub:
             raise _Lost(f"{_shown(address)}: {str(error) or type(error).__name__}") from None
 
     def _check(self, reply: httpx.Response, repository: str, revision: str) -> None:
-        """Raise the error that a reply means; status 404 for a file raises none."""
+        """Raise the error that the status of a reply means.
+
+        A success raises none, nor does status 404 for a missing file.
+        """
         status, about = reply.status_code, reply.headers.get("X-Error-Code", "")
         told = f"{_shown(reply.url)} answers {status}"
         elsewhere = reply.url.netloc != self._endpoint.netloc
         if status in (_OVERLOADED, httpx.codes.REQUEST_TIMEOUT) or status >= _SERVER_ERROR:
-            raise _Passing(told, retry_after(reply.headers))
+            raise _Temporary(told, retry_after(reply.headers))
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             if elsewhere:  # the signature in a redirect has a time to live
-                raise _Passing(told)
+                raise _Temporary(told)
             remedy = (
                 "HF_TOKEN is not valid, or may not read it"
                 if self._has_token
@@ -254,10 +258,14 @@ class Hub:
             raise HubFailed(told)
 
 
-def _patiently(attempt: Callable[[], _T], progress: Callable[[], int]) -> _T:
+def _with_retries(attempt: Callable[[], _T], progress: Callable[[], int]) -> _T:
     """Call `attempt` until it succeeds; return its result.
 
-    It is repeated after failures that may pass, until four in a row bring no progress.
+    Temporary failures are retried, until `_TRIES` in a row bring no progress.
+
+    Args:
+        attempt: raises `_Temporary` for a temporary failure.
+        progress: returns the number of bytes that were received so far.
 
     Raises:
         HubAway: the last attempt failed, or the hub asks to wait for too long.
@@ -266,7 +274,7 @@ def _patiently(attempt: Callable[[], _T], progress: Callable[[], int]) -> _T:
     while True:
         try:
             return attempt()
-        except _Passing as error:
+        except _Temporary as error:
             now = progress()
             failed = 1 if now > most else failed + 1
             most = max(most, now)
@@ -298,11 +306,13 @@ def _entry_of(reply: httpx.Response, revision: str, path: str) -> Entry:
     return Entry(path, commit, etag, int(size))
 
 
-def _begin_of(reply: httpx.Response, have: int, size: int) -> int:
-    """Return the index in the content at which a reply begins.
+def _first_byte(reply: httpx.Response, have: int, size: int) -> int:
+    """Return the byte of the file's content with which the body of a reply begins.
+
+    It is `have` if the reply has the rest from there on, or 0 if it has the whole content.
 
     Raises:
-        HubFailed: the reply is not the rest of the content from `have` on, nor all of it.
+        HubFailed: the reply has another part, another size, or is an HTML page.
     """
     where = _shown(reply.url)
     if "text/html" in reply.headers.get("Content-Type", ""):
@@ -320,7 +330,7 @@ def _begin_of(reply: httpx.Response, have: int, size: int) -> int:
 
 
 def _append(reply: httpx.Response, file: Path, size: int, advance: Callable[[int], object]) -> bool:
-    """Append the body of a reply to a file; return False if it is longer than `size` allows."""
+    """Append the body of a reply to a file; stop and return False if the file exceeds `size`."""
     file.parent.mkdir(parents=True, exist_ok=True)
     have = max(size_of(file), 0)
     with file.open("ab") as opened:

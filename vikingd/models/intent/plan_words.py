@@ -1,6 +1,6 @@
 """The words of the planning rules in English and Chinese, as regular expressions of linear time.
 
-The lists of words are texts: a comma separates two words, a line end two patterns.
+The lists are texts: `_words` reads words with commas between them, `_lines` one pattern a line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ def _words(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the patterns in a text, one a line; a line with "+" continues the one before."""
+    """Return the patterns in a text, one for each line.
+
+    A line that begins with "+" continues the line before it: the lines "yes", "no" and "+te" give
+    the patterns "yes" and "note".
+    """
     return text.strip().replace("\n+", "").splitlines()
 
 
@@ -215,6 +219,7 @@ _ZH_VERBS_OR_NOUNS = _words("""
 """)
 _ZH_DETERMINERS = "[一两这那该個个份篇封张段下]|以下|上面|所有|我们?|成"
 
+# _SURE matches "translate this", _LIKELY "review the", _ZH_SURE 翻译文章, _ZH_LIKELY 写一.
 _SURE = rf"{_VERBS}{_END}\s+(?!{_THINGS}{_END})\S"
 _LIKELY = rf"{_VERBS_OR_NOUNS}{_END}\s+{_DETERMINERS}{_END}"
 _ZH_SURE = rf"{_ZH_VERBS}(?!\s*{_ZH_THINGS})\s*\S"

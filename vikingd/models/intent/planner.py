@@ -16,7 +16,8 @@ class Planner:
     """Plans searches, concurrently on one event loop.
 
     Args:
-        took: called after each call with its outcome, DONE or FAILED, and its seconds.
+        took: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration in
+            seconds of each call of the model.
 
     Raises:
         ValueError: a setting of the model is missing; the message names it.

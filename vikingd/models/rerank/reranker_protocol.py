@@ -11,7 +11,9 @@ DOUBAO = "doubao-seed-rerank"
 
 
 class RerankFailed(Exception):
-    """A call gave no scores; the message continues "The reranker ...", and has no secrets.
+    """A call gave no scores.
+
+    The message continues a sentence that begins with "The reranker": "answers 503". It has no keys.
 
     Args:
         brief: the message without the server's own words.

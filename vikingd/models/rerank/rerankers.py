@@ -44,7 +44,8 @@ class Rerankers:
     """Passes each query to the reranker for its script (writing system); for one event loop.
 
     Args:
-        took: called after each call with the reranker's name, "DONE" or "FAILED", and the seconds.
+        took: a callback for metrics. It gets the reranker's name, the outcome ("DONE" or "FAILED")
+            and the duration in seconds of each call.
 
     Raises:
         RerankFailed: a reranker cannot work here; the message names the remedy.

@@ -29,9 +29,10 @@ _DERIVED_BYTES = 4 * MAX_ABSTRACT
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass with slots as arguments of a message with equal names.
+    """Return the fields of a dataclass with slots by name, as arguments of a message.
 
-    To write out each name is faster, so results, of which a reply has many, do that.
+    The message has the same field names. This is slower than naming each field, so it is not used
+    for results, of which a reply has many.
     """
     return {name: getattr(record, name) for name in record.__slots__}
 
@@ -120,7 +121,7 @@ def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
 def refusals_told(done: Committed) -> str:
     """Return a text that lists the first refused contexts of a Put; "" if none was refused.
 
-    It is added to the message of an error, since a failed call has no reply that could list them.
+    The text is added to the message of an error: a call that fails has no reply to list them.
     """
     reasons = "; ".join(
         f"contexts[{one.index}]{'.' if one.field else ''}{one.field}: {one.message}"
@@ -156,7 +157,7 @@ class Page:
         self.contexts.append(message)
         self._left -= 1
         if not fits:
-            self._budget.left = 0  # the first one is alone where it is too large
+            self._budget.left = 0  # a context that is too large for a page gets one of its own
         self._last = page_token(one)
         return True
 

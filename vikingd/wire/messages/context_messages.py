@@ -56,9 +56,10 @@ def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
 
 
 def _check_count(entries: Sized, field: str) -> None:
-    """Raise InvalidField if there are too many entries.
+    """Raise InvalidField if a field has more than MAX_ITEMS entries.
 
-    The check of the request's bytes cannot count them if a client splits a message into parts.
+    `request_limits` counts the entries of each encoded message. Protobuf lets a client encode one
+    message as several, whose entries are added up only in parsing.
     """
     if len(entries) > MAX_ITEMS:
         raise InvalidField(

@@ -149,7 +149,9 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
 
 
 def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
-    """Return (limit, after) for a listing of `uri`: entries of the page, last URI before it.
+    """Return (the most entries of a page, the position after which it begins) for a listing.
+
+    The position comes from the page token; it is "" for the first page.
 
     Raises:
         InvalidField: the page is too large, or the token is not one of a listing of `uri`.
@@ -256,10 +258,10 @@ def member(number: int, default: _E, field: str, what: str) -> _E:
 
 
 def fraction(value: float, field: str) -> float:
-    """Return a number if it is in [0, 1].
+    """Return the number unchanged.
 
     Raises:
-        InvalidField: it is not.
+        InvalidField: it is not in [0, 1].
     """
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
@@ -267,9 +269,9 @@ def fraction(value: float, field: str) -> float:
 
 
 def floor(request: Any, default: float | str) -> float | None:
-    """Return the least confidence of a request, or the configured default.
+    """Return the floor of a request (the least confidence), or the configured default.
 
-    None means the calibrated floor, at which an answer is NOTHING.
+    None means the calibrated floor: only answers of the strength NOTHING are below it.
     """
     if request.HasField("floor"):
         return fraction(request.floor, "floor")

@@ -43,7 +43,7 @@ MOST_KEPT = 16 << 20
 """The approximate limit of cached bytes for one base of the index and its tail."""
 
 _NAMED = 5  # copies of a text whose URIs an item has
-_OVERHEAD = 300  # bytes that a piece takes besides its own
+_OVERHEAD = 300  # bytes of memory that a cached piece takes besides its data
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2  # wire types
 _packed: Callable[[float], bytes] = struct.Struct("<d").pack
 _DOUBLE_BYTES = 8
@@ -246,7 +246,7 @@ class Encoded(NamedTuple):
 
 
 def batched(reply: bytes) -> bytes:
-    """Return the bytes of a FindResponse as an encoded field of a BatchFindResponse."""
+    """Wrap an encoded FindResponse as an encoded field of a BatchFindResponse."""
     return _RESPONSES + _varint(len(reply)) + reply
 
 

@@ -48,7 +48,7 @@ def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQue
 def response_of(
     result: ExtractResult, revision: int, *, dry_run: bool
 ) -> memories_pb2.ExtractResponse:
-    """Return the reply."""
+    """Convert the result of an Extract to its reply."""
     reply = memories_pb2.ExtractResponse(
         source=memories_pb2.ExtractSource.ValueType(result.source),
         reason=result.reason,

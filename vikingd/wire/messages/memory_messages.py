@@ -94,7 +94,7 @@ def recall_query(
 
 
 def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_pb2.RecallResponse:
-    """Return the reply."""
+    """Convert the result of a Recall to its reply; `stages` are its timed steps."""
     reply = memories_pb2.RecallResponse(
         results=[memory_message(memory) for memory in result.memories],
         total_tokens=result.total_tokens,
@@ -116,7 +116,9 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
 def remembering(
     request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, caller: Caller
 ) -> Remembering:
-    """Return the text to remember and its file; the store is read if several files are possible.
+    """Convert a Remember request to the text to remember and its file.
+
+    If the request names a type of memory, the index is read to choose among possible files.
 
     Raises:
         InvalidField: a field is invalid; the error names it as in the proto.
@@ -148,7 +150,7 @@ def remembering(
 
 
 def remember_response(outcome: Outcome, revision: int) -> memories_pb2.RememberResponse:
-    """Return the reply."""
+    """Convert the outcome of a Remember, and the revision of its write, to its reply."""
     return memories_pb2.RememberResponse(
         outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
         id=outcome.entry.id,
@@ -173,7 +175,7 @@ def reinforcement(
 
 
 def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
-    """Return the reply."""
+    """Convert the result of a Reinforce to its reply."""
     return memories_pb2.ReinforceResponse(
         revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
     )
@@ -186,7 +188,9 @@ def once(
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
-    """Return the identity of a request with a request id; repetitions of it change nothing.
+    """Return the identity of a request, by which the store recognizes a repetition.
+
+    A repetition changes nothing and gets the stored reply.
 
     Args:
         request: the request; without a request id the result is None.
@@ -231,7 +235,10 @@ def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQ
 
 
 def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_pb2.ForgetResponse:
-    """Return the reply; it lists as many memories as fit, the forgotten ones first."""
+    """Convert the result of a Forget to its reply.
+
+    It lists as many memories as fit, the forgotten ones first.
+    """
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in choice.memories:
         cancellation.check()
@@ -272,7 +279,7 @@ def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
 
 
 def one_scope(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
-    """Return where new memories belong: to no project, or to one project.
+    """Return the scope for new memories: global (of no project), or one project.
 
     Raises:
         InvalidField: the scope of the request has both.

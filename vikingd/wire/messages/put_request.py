@@ -18,7 +18,7 @@ from vikingd.wire.messages.decode import (
     unit_vector,
 )
 
-_LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
+_LINE, _CELL = 64, 4  # characters of prose that take as long as a line, and as a cell of a table
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:

@@ -168,5 +168,5 @@ def _add_metadata(
                 item.metadata.update(metadata)
                 if not budget.take(item.metadata.ByteSize()):
                     item.ClearField("metadata")
-                    budget.left = 0  # nothing that comes later is shown where this could not be
+                    budget.left = 0  # after the first that does not fit, none is added
                     budget.left_out += 1

@@ -36,7 +36,7 @@ def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
     return SearchQuery(query.text, session_of(request.session), query)
 
 
-_NAMES = 4  # one part of so many of a reply is for the names of hits
+_NAMES = 4  # a quarter of the bytes is for the URIs of each query's hits
 
 
 class SearchReply(NamedTuple):
