@@ -50,6 +50,7 @@ def begin(command: list[str]) -> tuple[str, str]:
     return first, errors
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -70,6 +71,7 @@ def test_files_of_the_store(name: str, make: Callable[[Path], None], store: Path
     assert str(store / name) in errors
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -91,6 +93,7 @@ def test_files_of_the_index(name: str, make: Callable[[Path], None], store: Path
     assert "not a regular file" in errors
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     ("option", "make"),
     [
