@@ -419,36 +419,37 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
         out += [forms for forms in words if forms[0][0] != _NAME]
         return
     for part in numbers(piece) if piece[:1].isdecimal() or "," in piece else (piece,):
-        _collect(part, 0, out)
+        out += _segment_words(part)
         if number := dotted_number(part):
             out.append((number,))
 
 
-def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
-    """Append the words of a segment to `out`: the whole segment, then its parts.
+def _segment_words(segment: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of a segment of a piece, each as its forms: the whole, then its parts.
 
-    `http/server.py` gives itself, http, server.py, server and py. `level` is the first of
-    `_SEPARATORS` at which the segment is split.
+    `http/server.py` gives itself, http, server.py, server and py.
     """
-    parts = [segment]
+    parts, level = [segment], 0
     if segment.isalnum():
         is_whole = segment.isdecimal() or (segment.isalpha() and segment[1:].islower())
-        level = len(_SEPARATORS) if is_whole else max(level, _CAMEL)
+        level = len(_SEPARATORS) if is_whole else _CAMEL
     while parts == [segment] and level < len(_SEPARATORS):
         if level == _CAMEL and len(segment) > MAX_TERM:
-            return
+            return ()
         parts = [part for part in _SEPARATORS[level].split(segment) if part]
         level += 1
     if not parts:
-        return
-    if len(segment) <= MAX_TERM:
-        out += _forms(segment)
+        return ()
+    words = _forms(segment) if len(segment) <= MAX_TERM else []
     is_camel = level > _CAMEL
-    if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
-        return
-    for part in parts:
-        if len(part) > 1 or not is_camel:  # a single letter has no meaning: the E of E4102
-            _collect(part, level, out)
+    if parts != [segment] and not (is_camel and len(parts) > _MAX_CAMEL_PARTS):
+        for part in parts:
+            if len(part) > 1 or not is_camel:  # a single letter has no meaning: the E of E4102
+                words += _SEGMENT_WORDS[part]  # a part is not split again at the same separators
+    return tuple(words)
+
+
+_SEGMENT_WORDS = _Memo(_segment_words)
 
 
 def _forms(segment: str) -> list[tuple[str, ...]]:
