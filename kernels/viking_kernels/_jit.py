@@ -113,10 +113,10 @@ class _CacheImpl(CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
     def reduce(self, cres: Any) -> Any:
-        """Return a compiled kernel as it is cached: its machine code, without LLVM's bitcode.
+        """Return the form of a compiled kernel to cache: its machine code, without LLVM bitcode.
 
-        numba would parse the bitcode at each load, for callers that link it, and callers have their
-        own form of a kernel. A stub tells numba which function the machine code defines.
+        numba would parse the bitcode at each load. It is for callers of the kernel, which use
+        `_Part` here. A stub in its place tells numba which function the machine code defines.
         """
         (name, kind, (machine_code, _)), *others = super().reduce(cres)
         entry = cres.fndesc.llvm_cpython_wrapper_name
@@ -164,7 +164,7 @@ _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
     # No fastmath: with the arithmetic of IEEE 754, equal operands give equal bits in every kernel
-    # and on every processor, whatever the width of its vectors. Long sums are those of `lanes`.
+    # and on every processor, whatever the width of its vectors. `simd_scores` has the long sums.
     "fastmath": False,
 }
 _CALLED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
@@ -172,9 +172,9 @@ _INLINED: dict[str, Any] = {**_CALLED, "forceinline": True}
 
 
 class _PartLibrary(JITCodeLibrary):
-    """The LLVM code of a part of a kernel, only simplified: its callers optimize and compile it.
+    """The LLVM IR of a part of a kernel. The kernels that call the part optimize and compile it.
 
-    Without the simplification callers would take longer, and much more memory.
+    The IR is simplified once here, which saves each caller time and much memory.
     """
 
     def _optimize_functions(self, ll_module: Any) -> None:
@@ -195,7 +195,7 @@ class _PartLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):
-    """A pass of numba that translates a part (see `_Part`) to LLVM's language only."""
+    """A pass of numba that translates a part (see `_Part`) to LLVM IR, and does not compile it."""
 
     _name = "viking_part_lowering"
 
@@ -238,7 +238,7 @@ class _Kernel(CPUDispatcher):
         self._cache = _Cache(function)
 
     def _compilation_chain_init_hook(self) -> None:
-        """Do nothing. numba would look for its extensions in all installed packages here."""
+        """Do nothing, so that numba does not search all installed packages for its extensions."""
 
     @property
     def _numba_type_(self) -> Any:
@@ -254,10 +254,10 @@ def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def called(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a part of a kernel as a function of its own; it counts no references to arrays.
+    """Compile a part of a kernel as a function of its own, without reference counts of arrays.
 
-    A call of an `njit` kernel counts a reference to each array of every bundle. Neither the part
-    nor the kernels that it calls can allocate arrays.
+    A call of an `njit` kernel counts references to all arrays in its arguments, which takes time.
+    Neither the part nor the kernels that it calls can allocate arrays.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _CALLED))
 
@@ -265,8 +265,8 @@ def called(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a part of a kernel into each of its callers; it cannot allocate arrays.
 
-    A real call would pass every array of every bundle, and `_nrt` would count the references of
-    each. Both would cost more than the part itself.
+    A real call would pass each array of the arguments and count a reference to it. That would take
+    longer than the part itself.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _INLINED))
 
@@ -339,9 +339,9 @@ def _is_sound(path: Path) -> bool:
 
 
 def keep_cache() -> None:
-    """Note that the present cache is used; delete caches of other versions unused for a month.
+    """Update the cache's time of last use; delete caches of other versions unused for a month.
 
-    A process that still uses a deleted cache has its code in memory, and compiles other code again.
+    A process whose cache is deleted keeps the kernels that it has loaded, and compiles the others.
     """
     # The cache may be missing or read-only, or another process removes the same files.
     with suppress(OSError):

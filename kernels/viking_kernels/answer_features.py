@@ -18,7 +18,15 @@ FIRST = 10
 def features(
     tree: Tree, vectors: Vectors, raw: RawQuery, scope: Scope, terms: Terms, rows: I32
 ) -> tuple[float, float, float]:
-    """Return `known_share` and both values of `cosines`, for a query and some texts of a scope."""
+    """Return (`known_share`, both values of `cosines`) for a query and some texts of a scope.
+
+    Args:
+        tree, vectors: of a snapshot.
+        raw: the query.
+        scope: the scope.
+        terms: the terms of the query.
+        rows: the rows of the texts; -1 for none.
+    """
     inside = tail_directories(tree.directories, scope)
     known = known_share(tree.texts, scope, inside, terms, ranges_of(terms, scope))
     cosine, usual = cosines(rows, raw, vectors, scope.revision)
@@ -29,8 +37,8 @@ def features(
 def known_share(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, ranges: I64) -> float:
     """Return the share of the query's terms that occur in a living text of the scope, in [0, 1].
 
-    It is 0 for a query without terms. Titles are parts of texts here. `ranges` are those of
-    `bm25.ranges_of`.
+    It is 0 for a query without terms. Postings of titles are not read, because a text has the terms
+    of its title, too. `ranges` are those of `bm25.ranges_of`.
     """
     n = terms.weight.shape[0]
     known = 0
@@ -54,10 +62,9 @@ def known_share(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, range
 
 @njit
 def cosines(rows: I32, raw: RawQuery, vectors: Vectors, revision: int) -> tuple[float, float]:
-    """Return the largest cosine of the query with some texts, and its product with raw.usual.
+    """Return (largest cosine of the query with some texts, product of the query with raw.usual).
 
-    The vectors are not centred. The second value is the cosine of the query with raw.usual, times
-    the length of raw.usual.
+    The vectors are not centred. For the product the query is scaled to length 1; raw.usual is not.
 
     Args:
         rows: the rows of the texts; -1 for none.

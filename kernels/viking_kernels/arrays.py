@@ -44,7 +44,7 @@ the texts of its files and the abstracts of its directories. DOCUMENT_LENGTH is 
 OWN_LENGTH over the subtree. OWN_TEXT is 1 if the directory has an abstract.
 """
 
-# Columns of the parts of a file's score, in the order of the formulas in `hierarchy`.
+# Columns of the parts of a file's score, in the order of the formulas in `final_scores`.
 DENSE, LEXICAL, DENSE_SHARE, NODE, SMOOTHED, PARENT, PARENT_SHARE, TITLE_BONUS = range(8)
 FEEDBACK, COVER, REPLY, DATE, KIND = range(8, 13)  # of the second stage, see `second_stage`
 FINAL = 13
@@ -120,7 +120,7 @@ class Texts(NamedTuple):
     script: U8  # [T]
     length: I32  # [T] in terms
     ordinal: I32  # [T] 0 for an abstract
-    turn: I32  # [T] twice the number of the speaker, 0 for none, plus 1 if the text asks
+    turn: I32  # [T] twice the number of the speaker, 0 for none, plus 1 for a question mark
     tombstoned: I64  # [T]
     older: I32  # [T - Tb and more] the file's previous tail text, -1 none
 
@@ -269,7 +269,7 @@ class Scratch(NamedTuple):
     # [T] node scores of the base texts of one directory, from codes, starting at 0; or upper bounds
     # of the scores of all base texts of the scope, see bounds.bound_scores
     code_scores: F32
-    code_errors: F32  # [T] error bounds of these node scores; or rows, see weighted
+    code_errors: F32  # [T] error bounds of these node scores; in weighted_search, rows
     products: I32  # [2, n] products of the texts that are scored together
     dir_lexical: F32  # [D]
     dir_tf: F32  # [D]
@@ -292,7 +292,7 @@ class Scratch(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A query, its scope, the arrays of the snapshot and the scratch, bundled for parts of kernels.
+    """The arguments that most parts of kernels take: query, scope, arrays of the snapshot, scratch.
 
     The contents of the scratch change.
     """
@@ -307,7 +307,7 @@ class Search(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of the parts of a file's final score, see `hierarchy`."""
+    """The weights of the parts of a file's final score, see `final_scores`."""
 
     parent: float  # b
     below_root: float  # b for the children of the scope's root

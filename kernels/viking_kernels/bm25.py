@@ -91,7 +91,7 @@ def ranges_of(terms: Terms, scope: Scope) -> I64:
 def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
     """Return True if clearing all `size` scores is faster than clearing those of the postings.
 
-    The postings are those of the ranges [first, last).
+    The postings are those in ranges[first] to ranges[last - 1].
     """
     count = 0
     for i in range(first, last):
@@ -101,10 +101,10 @@ def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
 
 @inlined
 def _add_to_directory(position: int, tf: float, dir_tf: F32, touched: I32, count: int) -> int:
-    """Add a tf above 0 to a directory's document; return the number of directories with a tf.
+    """Add a tf above 0 to a directory's document; return the new number of directories with a tf.
 
-    The directory is written to `touched` first. There is no branch, because it would be hard to
-    predict.
+    `touched` lists these directories. The directory is always written to touched[count], and counts
+    only if it is new: a branch would be hard to predict.
     """
     touched[count] = position
     count += np.int64(dir_tf[position] == 0)

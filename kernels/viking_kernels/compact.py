@@ -98,7 +98,8 @@ def order_texts(
 def gather_strings(at: I64, data: U8, tail_at: I64, tail: U8, rows: I32) -> tuple[I64, U8]:
     """Copy the strings of some rows into one array; return (bounds, bytes).
 
-    String r of the base is data[at[r] : at[r + 1]]. Later rows are in `tail` in the same form.
+    String r of the base is data[at[r] : at[r + 1]]. The strings of later rows are in `tail_at` and
+    `tail`, in the same form. String i of the result is bytes[bounds[i] : bounds[i + 1]].
     """
     base = at.shape[0] - 1
     bounds = np.zeros(rows.shape[0] + 1, np.int64)

@@ -264,7 +264,7 @@ def coded_parts(
 def parts_of_code(
     codes: I8, row: int, scale: float, residual: float, query: PreparedQuery, script: int
 ) -> tuple[float, float, float, float]:
-    """Return the `coded_parts` of one row of int8 codes, which are those of texts or centroids."""
+    """Return the `coded_parts` of one row of int8 codes; the row may be a text or a centroid."""
     centroids = query.centroids
     along, across = products_int8(codes, row, query.code, 0, centroids.code, script)
     return coded_parts(
@@ -355,9 +355,9 @@ def only_language(slot: int, stats: SubtreeStats) -> int:
 def directory_coded(slot: int, query: PreparedQuery, stats: SubtreeStats) -> tuple[float, float]:
     """Return (an estimate of `directory_dense`, its error bound) from the code of a centroid.
 
-    The estimate is negative if the code cannot tell: the centroid is so near to that of the scope
-    that their difference is no longer than a residual, or the subtree has changed since the base
-    was written.
+    The estimate is negative if the code cannot be used: the subtree has vectors of several scripts
+    or none, or has changed since the base was written, or its centroid is so near to that of the
+    scope that their difference is no longer than a residual.
     """
     only = only_language(slot, stats)
     if only < 0 or stats.centroid_slot[slot, only] >= stats.base_centroid_codes.shape[0]:

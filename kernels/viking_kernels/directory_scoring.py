@@ -22,7 +22,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import PREFETCH_VECTORS
-from viking_kernels.hierarchy import final_score, parent_share, rescore_exactly, smooth
+from viking_kernels.final_scores import final_score, parent_share, rescore_exactly, smooth
 from viking_kernels.node_scores import dense_weight, file_score, score_codes
 from viking_kernels.scope import list_files, place, row_at
 from viking_kernels.select import best_positions, push_smallest
@@ -188,11 +188,13 @@ def offer_files(position: int, row: int, search: Search, opening: Opening) -> tu
 def open_directory(
     position: int, row: int, search: Search, opening: Opening
 ) -> tuple[bool, float, int]:
-    """Score the files of a directory and offer them; return (changed, best node score, texts).
+    """Score a directory's files, and add the best ones to `opening.best`.
 
-    The first two are the results of `offer_files`, the last is the number of texts scored. Sampled
-    directories already have node scores. For the others, unless `exact`, `code_directory` must have
-    been called just before.
+    Files of sampled directories already have node scores. For other directories, unless
+    `opening.exact`, `code_directory` must have been called just before.
+
+    Returns:
+        (both results of `offer_files`, the number of texts that were scored).
     """
     texts = 0
     if search.scratch.sampled[position] == 0:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels import answer_features, bm25, hierarchy, second_stage, select, walk
+from viking_kernels import answer_features, bm25, final_scores, second_stage, select, walk
 from viking_kernels import directory_scoring as opening
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
@@ -120,7 +120,7 @@ class Found(NamedTuple):
 
 
 def scratch(directories: int, files: int, texts: int) -> Scratch:
-    """Return working memory for so many rows."""
+    """Return working memory for a tree with these numbers of rows."""
     return Scratch(
         lexical=np.zeros(texts, np.float32),
         titles=np.zeros(files, np.float32),
@@ -184,10 +184,10 @@ def find(
     cap = other_script_cap(search)
     search = Search(tree, vectors, stats, search.query, scope, scratch, cap)
     walks = plan.method == BEST_FIRST
-    hierarchy.directory_scores(inside, not exact, search)
+    final_scores.directory_scores(inside, not exact, search)
 
     counts = stats.counts[stats.slot[scope.root]]
-    sample = hierarchy.sample_directories(
+    sample = final_scores.sample_directories(
         directories, counts[FILES], counts[DIRECTORIES], scope, inside
     )
     texts = 0
@@ -197,18 +197,18 @@ def find(
         row = np.int64(sample[i])
         opening.code_directory(row, search)
         texts += opening.score_files(row, never, search)
-    icc, sample_files, sampled = hierarchy.intraclass_correlation(sample, search)
+    icc, sample_files, sampled = final_scores.intraclass_correlation(sample, search)
     if exact:  # the sample, too, is scored from vectors then
         scratch.sampled[:d] = 0
         texts = 0
-    gate = hierarchy.gate_of(icc)
+    gate = final_scores.gate_of(icc)
     files_per_directory = sample_files / max(1, sampled)
-    weight = hierarchy.parent_weight(gate, files_per_directory)
-    share = hierarchy.NEIGHBOUR_WEIGHT * gate
+    weight = final_scores.parent_weight(gate, files_per_directory)
+    share = final_scores.NEIGHBOUR_WEIGHT * gate
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
-    weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share, cap)
-    hierarchy.propagate(d, weights, search)
+    weights = Weights(weight, final_scores.root_weight(stats, scope, weight), share, cap)
+    final_scores.propagate(d, weights, search)
 
     # The threshold selects by the last scores, so the second stage takes files of any score.
     wanted, least = plan.k, plan.threshold
@@ -230,20 +230,20 @@ def find(
         candidates = _with_proposed(candidates, plan.near, tree, scope, plan.allowed, scratch)
         for i in range(candidates.shape[0]):
             file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
-            hierarchy.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
+            final_scores.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
     if plan.more.shape[0] > 0:
         candidates = _distinct(np.concatenate((candidates, plan.more)))
         for i in range(plan.more.shape[0]):
             file = scopes.row_at(plan.more[i], scope.file_low, scope.file_high, scope.base_files)
-            hierarchy.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
+            final_scores.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
     if plan.all_directories:
         for position in range(d):
             if scratch.directories[NODE, position] >= 0:
                 row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-                hierarchy.rescore_exactly(row, weights, search)
-    windows = hierarchy.neighbour_windows(candidates, tree.files, scope)
+                final_scores.rescore_exactly(row, weights, search)
+    windows = final_scores.neighbour_windows(candidates, tree.files, scope)
     _rescore_files(windows, share > 0, never, search)
-    parts, best_text = hierarchy.parts_of_files(windows, weights, search)
+    parts, best_text = final_scores.parts_of_files(windows, weights, search)
     kept = select.best_rows(parts[:, FINAL], wanted, least)
     if plan.adjusted > 0:
         kept = _adjusted(kept, windows, parts, best_text, gains, terms, ranges, plan, search)
@@ -316,13 +316,13 @@ def score_nodes(
     weights: Weights,
     scratch: Scratch,
 ) -> F64:
-    """Return the exact final scores of living nodes of the scope, after any find in it.
+    """Return the exact final scores of living nodes of the scope, after a find in it.
 
     Args:
         nodes: [n] see arrays.encode_file.
         tree, vectors, stats, raw, scope: of the find.
         weights: Found.weights.
-        scratch: of the find, which kept the words.
+        scratch: of the find; scratch.lexical must still have its lexical scores.
 
     Returns:
         [n] scores in [0, 1].
@@ -339,12 +339,12 @@ def score_nodes(
             files[count] = scopes.place(file, scope.file_low, scope.file_high, scope.base_files)
             count += 1
             directory = np.int64(tree.files.directory[file])
-        hierarchy.rescore_exactly(directory, weights, search)
+        final_scores.rescore_exactly(directory, weights, search)
         at = scopes.place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         scores[i] = scratch.directories[DIRECTORY_FINAL, at]
-    windows = hierarchy.neighbour_windows(files[:count], tree.files, scope)
+    windows = final_scores.neighbour_windows(files[:count], tree.files, scope)
     _rescore_files(windows, weights.neighbours > 0, never, search)
-    parts, _ = hierarchy.parts_of_files(windows, weights, search)
+    parts, _ = final_scores.parts_of_files(windows, weights, search)
     count = 0
     for i in range(nodes.shape[0]):
         if _is_file(nodes[i]):
@@ -367,8 +367,8 @@ def _adjusted(
 ) -> I64:
     """Return the k best of the files `kept` and plan.more, after the second stage of scoring.
 
-    The best plan.adjusted files of `kept`, and those that tie with the last of these, get the
-    stage. The others keep their order behind these: one factor makes their scores no higher.
+    The plan.adjusted best files of `kept` with their ties, and plan.more, get the second stage. The
+    scores of the others are multiplied by one factor: they keep their order and rank below these.
     """
     scope, named, factors = search.scope, plan.named, plan.factors
     count = _with_ties(plan.adjusted, kept, parts)
@@ -444,7 +444,10 @@ def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
 def _with_proposed(
     candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
 ) -> I32:
-    """Return the candidates, files of the best texts by words, and files of texts in `near`."""
+    """Return one list of files to score exactly, by position, each once.
+
+    It has the candidates, the files of the best texts by words, and the files of the texts `near`.
+    """
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)

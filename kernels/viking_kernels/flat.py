@@ -1,7 +1,8 @@
-"""Exact search in all texts by words alone, and the conditions of a text for every such search.
+"""Exact search in all texts by words alone, and the checks whether a text may be a result.
 
-Terms that can't bring a text among the k best by themselves are looked up only for the texts of
-other terms (MaxScore: Turtle and Flood 1995), one window of texts after the other.
+Some terms have so little weight that a text with these terms alone can't be among the k best. They
+are looked up only for texts with other terms (MaxScore: Turtle and Flood 1995), one window of texts
+after the other.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LOOK_UP = 16  # postings that are added in about the time of one lookup
 
 @inlined
 def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
-    """Return True if a text is living and in the scope; its row is in the range or the tail."""
+    """Return True if a text is living and in the scope; a base row must be one of the scope."""
     return texts.tombstoned[row] > scope.revision and (
         row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
     )
@@ -93,7 +94,7 @@ def _add_up(
 
 @inlined
 def _skip(text: I32, at: int, last: int, row: int) -> int:
-    """Return the first posting in [at, last) whose text is not below `row`; fast if it is near."""
+    """Return the first posting in [at, last) with a text >= `row`; fast if it is near `at`."""
     if at >= last or text[at] >= row:
         return at
     step = 1

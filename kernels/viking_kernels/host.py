@@ -18,7 +18,7 @@ _HAS_DOTPROD = 1 << 20
 
 
 def features() -> Any:
-    """Return the processor's features by LLVM's names; none if LLVM cannot tell them."""
+    """Return the processor's features by LLVM's names; empty if LLVM does not know them."""
     try:
         found = llvmlite.binding.get_host_cpu_features()
     except RuntimeError:

@@ -68,9 +68,9 @@ def capped(dense: float, cap: float) -> float:
     """Return the node score of a text in another script than the query's.
 
     The cap is the best node score in the query's own script, see other_script.py. A text whose
-    dense score is above it gets OTHER_SCRIPT of its dense score, or the cap if this is more. The
-    score rises with dense, and at most as fast, so an error bound of dense is one of the score,
-    too.
+    dense score is above the cap gets OTHER_SCRIPT * dense, or about the cap if that is more. The
+    score rises with dense, and at most as fast. So an error bound of dense is also one of the
+    score.
     """
     return max(OTHER_SCRIPT * dense, min(dense, cap - _CAP_SLOPE * (1.0 - dense)))
 

@@ -1,14 +1,14 @@
 """The cap of the node scores of texts in another script than the query's.
 
-The words of such a text can't be compared with the query's, so its meaning alone counts. Dense
-scores are mostly higher than lexical scores. With all of its dense score, a text in another script
-would come before the text in the query's own script that answers: the mean of its two scores is
-lower. So the best text in the query's own script is a cap for the others:
+The words of such a text can't be compared with the query's words, so only its dense score counts.
+Dense scores are mostly higher than lexical scores, and the node score of a text in the query's own
+script is the mean of both. So a text in another script would come before the best answer in the
+query's own script. The best node score in the query's own script is therefore a cap for the others:
 
-    node score = max(OTHER_SCRIPT * dense, min(dense, cap))
+    node score = max(OTHER_SCRIPT * dense, min(dense, cap - slope * (1 - dense)))
 
-Below the cap nothing changes: texts in another script come before texts in the query's own script
-that are further from it in meaning. A text that is much nearer than the best one still comes first.
+The slope is small and keeps the order by dense at the cap. A lower dense score does not change. A
+text in another script with a dense score above cap / OTHER_SCRIPT still comes first.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ BEST_BY_WORDS = 64
 def other_script_cap(search: Search) -> float:
     """Return the best node score of the texts in the query's script that match its words best.
 
-    scratch.lexical has the lexical scores. BEST_BY_WORDS texts are compared, without those that tie
-    with the next one, so that the order of the rows does not matter. The cap is infinite if no text
-    has a term of the query, or if no text of the scope is in another script.
+    The BEST_BY_WORDS texts with the highest lexical scores (scratch.lexical) are scored, except
+    texts that tie with the next text, so that the order of the rows does not matter. The cap is
+    infinite if no text has a term of the query, or if no text of the scope is in another script.
     """
     query, scope, lexical = search.query, search.scope, search.scratch.lexical
     if not (query.use_dense and query.use_lexical) or not _has_other_script(search):

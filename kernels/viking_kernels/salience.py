@@ -30,12 +30,12 @@ def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F
 
     salience = weights . (semantic, log(r + 1) / log(max r + 2), 2^(-age / half-life), log(a + 1) /
     log(max a + 2)). r and a are how often a memory was reinforced and accessed; the maxima are over
-    all memories given. A time after `now` has age 0. The recency of NEVER is 0.
+    all memories given. A time after `now` has age 0. A memory with the time NEVER has recency 0.
 
     Args:
         semantic: [n] in [0, 1].
-        known: [n, 3] times reinforced and times accessed, at least 0; time of saying in
-            microseconds.
+        known: [n, 3] numbers of reinforcements and accesses, at least 0; the time when the memory
+            was last said, in microseconds, or NEVER.
         weights: [5] of the parts, and the half-life in days, above 0.
         now: the time in microseconds.
 

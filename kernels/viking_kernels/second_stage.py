@@ -13,8 +13,8 @@ dense.py). m is the mean of x over the FIRST best files, and those that tie with
 pseudo relevance feedback (Rocchio 1971). A short text next to the first results is near to them
 whatever it says, so g = clip((terms - 20) / 40, 0, 1) by the number of terms of the file's texts.
 
-A turn of a conversation is seldom like the question that it answers. So a turn gets a share of the
-score of the turn before, if another speaker asks something there.
+In a conversation, an answer seldom has the words of the question before it. So a turn gets a share
+of the score of the turn before, if that is a question of another speaker.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def adjust(
 
     Args:
         chosen: [n] indices of the files, by descending FINAL.
-        windows, parts, best: the windows and results of `hierarchy.parts_of_files`.
+        windows, parts, best: the windows and results of `final_scores.parts_of_files`.
         gains: from `bm25.score_scope`.
         named: [files of the scope] 1 if the query names the file's day; [0]: it names none.
         factors: [files of the scope] the factor of each file's kind; [0]: no kind is preferred.

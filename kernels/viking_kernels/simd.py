@@ -1,7 +1,7 @@
 """Scalar products of coded rows with the vector instructions of the machine.
 
 numba widens every sum of small integers to 64 bits, which excludes these instructions. So the loops
-are written in LLVM's language here. With AVX-512 and VNNI, `vpdpbusd` makes 64 products at a time.
+are written in LLVM IR here. With AVX-512 and VNNI, `vpdpbusd` makes 64 products at a time.
 With AVX2, `vpmaddwd` makes 16. On arm64 with the dot product extension, `sdot` makes 16. Other
 machines use plain loops (`dense`, `int4`). int32 sums are exact in any order, so all of them give
 the same numbers.
@@ -46,7 +46,7 @@ def padded(dimension: int) -> int:
 
 
 def paths() -> list[str]:
-    """Return those of vnni, avx2, dotprod and plain that the processor has, the fastest first."""
+    """Return the paths (vnni, avx2, dotprod, plain) that the processor has, the fastest first."""
     features = host.features()
     return [path for path, needs in _PATHS.items() if all(features.get(need) for need in needs)]
 
@@ -336,7 +336,7 @@ def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any,
 
 
 def _fetch_ahead(builder: Any, row: Any, index: Any, size: int) -> None:
-    """Emit prefetches of later rows: as many bytes as one step reads of TOGETHER rows."""
+    """Emit prefetches of rows that are read later: of as many bytes as one step reads."""
     ahead = builder.add(builder.mul(index, ir.Constant(_I64, TOGETHER)), ir.Constant(_I64, _AHEAD))
     for line in range(0, TOGETHER * size, CACHE_LINE):
         _prefetch(builder, builder.gep(row, [builder.add(ahead, ir.Constant(_I64, line))]))
@@ -346,7 +346,7 @@ _AHEAD = 8192
 
 
 def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
-    """Emit the sums of the lanes of four vectors, as <4 x i32>."""
+    """Emit, as <4 x i32>, the sum of the lanes of each of four vectors."""
 
     def lanes(one: Any, other: Any, numbers: Sequence[int]) -> Any:
         chosen = ir.Constant(vector(_I32, len(numbers)), list(numbers))

@@ -7,7 +7,7 @@ import numpy as np
 from viking_kernels._jit import inlined
 from viking_kernels.arrays import DIRECTORY_FINAL, I32, Search
 from viking_kernels.directory_scoring import Opening, code_directory, open_directory
-from viking_kernels.hierarchy import rescore_exactly
+from viking_kernels.final_scores import rescore_exactly
 from viking_kernels.scope import place, row_at
 from viking_kernels.select import pop_queue, push_queue
 

@@ -30,8 +30,8 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import PREFETCH_VECTORS, cosine_upper_bound, parts_of_code, prepare
+from viking_kernels.final_scores import NEIGHBOUR_WEIGHT
 from viking_kernels.flat import is_allowed, is_inside
-from viking_kernels.hierarchy import NEIGHBOUR_WEIGHT
 from viking_kernels.node_scores import script_mismatch, text_score
 from viking_kernels.scope import place, tail_directories
 from viking_kernels.select import (
@@ -145,9 +145,9 @@ def rank_in_files(
 
     `smoothed` is the mean of a text's own score and those of its neighbours, which weigh
     NEIGHBOUR_WEIGHT each. The neighbours of a passage are the living passages of its file right
-    before and after it. An abstract has no neighbours and is none. The score of a file is the best
-    own score of its texts in the list, its abstract included. An abstract is in the result if its
-    file has no passage.
+    before and after it. An abstract has no neighbours, and is not a neighbour. The score of a file
+    is the best own score of its texts in the list, its abstract included. An abstract is in the
+    result if its file has no passage.
 
     Args:
         tree, vectors, stats, raw, scope, terms, scratch: as in `weighted_top`.
@@ -233,7 +233,7 @@ def _place_of_file(row: int, texts: Texts, scope: Scope) -> int:
 
 @called
 def _own_score(row: int, plan: WeightedPlan, search: Search) -> float:
-    """Return the weighted score of a text, times `other_script` if scripts mismatch."""
+    """Return the weighted score of a text, times plan.other_script if scripts mismatch."""
     score, _, _ = _score(row, plan, search)
     if script_mismatch(np.int64(search.tree.texts.script[row]), search.query.script):
         score *= plan.other_script

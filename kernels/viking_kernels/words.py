@@ -24,10 +24,40 @@ class Words(NamedTuple):
     terms: U64
 
 
+_LETTER, _BLANK, _SIGN, _JOINT, _GROUP = range(5)
+"""The kinds of bytes: in a word; white space; a sign that ends a word; a sign that may join two
+words; a sign that may stand in a number (1,250). Bytes of other characters are letters."""
+
+_KINDS = np.full(256, _LETTER, np.uint8)
+_KINDS[[32, *range(9, 14), *range(28, 32)]] = _BLANK
+_KINDS[list(b'!"$%()*;<=>?[]^`{|}~')] = _SIGN
+_KINDS[list(b"&-./:@\\")] = _JOINT
+_KINDS[list(b",'")] = _GROUP
+
+_DEFINES = 1
+"""The byte before a defined name, which ends at the next blank, as `operator()` does."""
+
+
 @inlined
 def is_blank(byte: int) -> bool:
     """Return True if an ASCII byte is white space for `str.split`."""
-    return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
+    return _KINDS[byte] == _BLANK
+
+
+@inlined
+def may_be_digit(byte: int) -> bool:
+    """Return True for an ASCII digit, and for a byte of a character that is not ASCII."""
+    return 48 <= byte <= 57 or byte >= 128
+
+
+@inlined
+def ends_word(data: U8, at: int, start: int, end: int) -> bool:
+    """Return True if the word from `start` ends before data[at], in a text up to `end`."""
+    kind = _KINDS[data[at]]
+    if kind != _GROUP:
+        return kind == _BLANK or kind == _SIGN  # noqa: SIM109 - numba would build a tuple
+    inside = start < at and at + 1 < end
+    return not (inside and may_be_digit(data[at - 1]) and may_be_digit(data[at + 1]))
 
 
 @inlined
@@ -73,7 +103,10 @@ def add_words(words: Words, first: int, count: int) -> None:
 
 @njit
 def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
-    """Split ASCII texts into words, and look up each word.
+    """Split texts into words, and look up each word.
+
+    Words are divided so that the terms of a text are those of its words: at white space, and at
+    signs that join nothing. So `get(key)` has the words `get` and `key`, and `a.b:` has `a.b`.
 
     Args:
         data: the texts, one after the other.
@@ -92,18 +125,24 @@ def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
         at, end = bounds[i], bounds[i + 1]
         before = size
         while True:
-            while at < end and is_blank(data[at]):
+            while at < end and _KINDS[data[at]] != _LETTER:
                 at += 1
             if at == end:
                 break
-            start = at
+            start = last = at
+            defines = False
             while at < end and not is_blank(data[at]):
+                defines = defines or data[at] == _DEFINES
+                if not defines and ends_word(data, at, start, end):
+                    break
                 at += 1
-            number = number_of(data, start, at, words)
+                if defines or _KINDS[data[at - 1]] == _LETTER:
+                    last = at
+            number = number_of(data, start, last, words)
             if number < 0:
                 missing[lacking, 0] = size
                 missing[lacking, 1] = start
-                missing[lacking, 2] = at
+                missing[lacking, 2] = last
                 lacking += 1
             found[size] = number
             size += 1

@@ -360,7 +360,7 @@ class EngineMachine(RuleBasedStateMachine):
         expected = Recomputation(stored, scope).scores(text, wide, None).files
         if where:
             expected = {u: s for u, s in expected.items() if len(self.known[u] or "") >= 10}
-        # The gate from codes has an error of about .001, see `viking_kernels.hierarchy`.
+        # The gate from codes has an error of about .001, see `viking_kernels.final_scores`.
         for method, tolerance in ((Method.EXHAUSTIVE, 3e-3), (Method.EXACT, 1e-5)):
             same = replace(query, method=method)
             matches = find(self.engine, same, asked).matches

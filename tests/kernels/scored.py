@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viking_kernels import bm25, directory_scoring, hierarchy, node_scores
+from viking_kernels import bm25, directory_scoring, final_scores, node_scores
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import Search, Vectors, decode_file
 from viking_kernels.titles import score_titles
@@ -32,7 +32,7 @@ class Scored:
         ranges = bm25.ranges_of(terms, scope)
         bm25.score_scope(self.search, self.inside, terms, ranges)
         score_titles(tree.texts, scope, self.inside, terms, ranges, self.scratch.titles)
-        hierarchy.directory_scores(self.inside, False, self.search)
+        final_scores.directory_scores(self.inside, False, self.search)
         self.text_row = {int(key): row for row, key in enumerate(self.snapshot.text_id)}
         found = {f.id: self.snapshot.find(f.uri) for f in files_below(self.top)}
         self.file_row = {key: decode_file(int(node)) for key, node in found.items()}

@@ -20,7 +20,7 @@ from vikingd.index.lexicon.vocabulary import Vocabulary
 
 some = examples(50)
 
-ALPHABET = "aB é1_.-用中ー\u0301\u00a0\u3000\n\t\x1c\x1f\x00"
+ALPHABET = "aB é1_.-,'(&#+:/@\\用中ー\u0301\u0661\u00a0\u3000\n\t\x1c\x1f\x00"
 said = st.text(ALPHABET, max_size=30) | st.sampled_from(["the cat", "a cats' cat", "of", "E4102"])
 texts = st.lists(st.tuples(said, said, said), max_size=6)
 term = st.integers(1, 9) | st.integers(2**64 - 5, 2**64 - 2)
@@ -91,8 +91,8 @@ def test_a_word_is_learned_once(learned):
 @given(st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=20), st.data())
 def test_words_are_found_by_their_bytes(said, data):
     """All known words are found in an almost full table, and unknown words are not."""
-    new = [word for word in said if naive.split_at_blanks(word) == [word]]
-    pieces = st.sampled_from([b" ", b"\x1d", b"nobody", *said])
+    new = [word for word in said if naive.words_of(word) == [word]]
+    pieces = st.sampled_from([b" ", b"\x1d", b"nobody", b"(x", b"1,2", b"\x01f(", *said])
     texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
     at = np.cumsum([0, *map(len, new)])
     table = words.Words(
@@ -114,7 +114,7 @@ def test_words_are_found_by_their_bytes(said, data):
     found, counts, missing = words.look_up(np.frombuffer(joined, np.uint8), bounds, table)
     expected = naive.look_up(texts, known)
     assert divided(found, counts) == expected
-    lacking = [word for text in texts for word in naive.split_at_blanks(text) if word not in known]
+    lacking = [word for text in texts for word in naive.words_of(text) if word not in known]
     assert [joined[start:end] for _, start, end in missing.tolist()] == lacking
     assert missing[:, 0].tolist() == np.flatnonzero(found < 0).tolist()
     if not lacking:
@@ -203,3 +203,30 @@ def test_the_terms_of_titles_are_postings():
 def test_blanks_are_those_of_python(byte):
     """Blanks of the kernel are the ASCII characters at which `str.split` splits."""
     assert words.is_blank(byte) == naive.is_blank(byte)
+    assert words.may_be_digit(byte) == naive.may_be_digit(byte)
+
+
+@given(st.binary(min_size=1, max_size=4), st.data())
+def test_a_word_ends_where_the_twin_says(text, data):
+    """Of the signs in a text, a comma between digits is in a word."""
+    at = data.draw(st.integers(0, len(text) - 1))
+    start = data.draw(st.integers(0, at))
+    got = words.ends_word(np.frombuffer(text, np.uint8), at, start, len(text))
+    assert got == naive.ends_word(text, at, start)
+
+
+@pytest.mark.parametrize(
+    ("text", "learned_words"),
+    [
+        ('request.getHeader("X-Foo").isPresent();', ["request.getHeader", "X-Foo", "isPresent"]),
+        ("1,250,000 and a,b or 'quoted'", ["1,250,000", "and", "a", "b", "or", "quoted"]),
+        ("see (C++, F#): R&D/x.", ["see", "C++", "F#", "R&D/x"]),
+        ("\x01operator() (a\x01b(c", ["\x01operator()", "a\x01b(c"]),
+        ("- .. ::", []),
+    ],
+)
+def test_signs_that_join_nothing_are_in_no_word(learned, text, learned_words):
+    """Code has few words that are not known, since they are divided at its signs."""
+    found = divided(*Vocabulary().hashes([(text,)]))
+    assert learned == learned_words
+    assert found == [plain_hashes((text,))]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from viking_kernels import directory_scoring, hierarchy
+from viking_kernels import directory_scoring, final_scores
 from viking_kernels import walk as walks
 from viking_kernels.arrays import DIRECTORY_FINAL, Weights
 from viking_kernels.bounds import bound_scores
@@ -94,7 +94,7 @@ def test_children_are_queued_once(shape):
 
 def sampled(s: Scored, weight: float) -> None:
     """Propagate the final scores of directories, and mark all files as scored."""
-    hierarchy.propagate(s.size, Weights(weight, weight, 0.0), s.search)
+    final_scores.propagate(s.size, Weights(weight, weight, 0.0), s.search)
     s.scratch.sampled[:] = 1
 
 

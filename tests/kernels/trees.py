@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 from hypothesis import strategies as st
-from viking_kernels import dense, hierarchy
+from viking_kernels import dense, final_scores
 from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     FILES,
@@ -348,7 +348,7 @@ def sampled(snapshot: Snapshot, root: int, sample: float) -> SubtreeStats:
     stats = snapshot.stats
     if sample < 1:
         stats = stats._replace(counts=stats.counts.copy())
-        stats.counts[stats.slot[root], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+        stats.counts[stats.slot[root], FILES] = int(final_scores.SAMPLE_FILES / sample)
     return stats
 
 

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from vikingd.models.http.rate_limits import rate_limit_reset, retry_after
+from vikingd.models.http.retry_headers import rate_limit_reset, retry_after
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.retrieve_answer import RetrieveHits, retrieve
 from vikingd.answer.search_answer import SearchHits
-from vikingd.answer.shown_texts import name_of, shown
+from vikingd.answer.texts_by_row import name_of, shown
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.errors import VikingError

@@ -17,7 +17,7 @@ from vikingd.answer.find_hits import FindHits, answered
 from vikingd.answer.query_planning import QueryVectors, planned_find, planned_retrieve
 from vikingd.answer.reranking import reranked
 from vikingd.answer.retrieve_answer import RetrieveHits
-from vikingd.answer.shown_texts import name_of, shown
+from vikingd.answer.texts_by_row import name_of, shown
 from vikingd.context.deduplicated_parts import Piece
 from vikingd.context.prompt_context import BuiltContext, Plan, build
 from vikingd.domain import cancellation

@@ -16,7 +16,6 @@ from vikingd.answer.confidence import confidence_of, confidence_to_show, feature
 from vikingd.answer.equal_texts import preferences
 from vikingd.answer.filtered_files import Listed, list_files
 from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
-from vikingd.answer.shown_texts import key_of, name_of, vector_of
 from vikingd.answer.text_ranking import (
     DEEPER,
     MOST_DEPTH,
@@ -24,6 +23,7 @@ from vikingd.answer.text_ranking import (
     ranked_by_meaning,
     ranked_by_words,
 )
+from vikingd.answer.texts_by_row import key_of, name_of, vector_of
 from vikingd.domain import cancellation
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
 from vikingd.domain.retrieve_query import ItemTrace, Mode, Outcome, RetrieveQuery, Rrf

@@ -25,7 +25,7 @@ from viking_kernels.scope import place, tail_directories
 
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import keep_scratch, take_scratch
-from vikingd.answer.shown_texts import name_of
+from vikingd.answer.texts_by_row import name_of
 from vikingd.domain.retrieve_query import Rrf
 from vikingd.domain.text import NONE
 from vikingd.plan.retrieve_plan import TextScope

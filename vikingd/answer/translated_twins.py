@@ -17,7 +17,7 @@ import numpy as np
 from viking_kernels.arrays import F32, decode_file, is_file
 
 from vikingd.answer.find_hits import FindHits, Hit, best
-from vikingd.answer.shown_texts import vector_of
+from vikingd.answer.texts_by_row import vector_of
 from vikingd.domain import uri as uris
 from vikingd.domain.text import ARABIC, CYRILLIC, HAN, HANGUL, KANA, LATIN
 from vikingd.domain.vector_products import products

@@ -373,9 +373,11 @@ class _Steps:
 
 
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:
-    """Add the beginning of the next passage after the first `count` steps, as much as fits.
+    """Fill the tokens that are left with the beginning of one more passage.
 
-    Nothing is added if the abstract in its place is longer, or if the beginning is very short.
+    The passage is the next one after the first `count` steps of the selection; a step adds one part
+    to the prompt. If the prompt already has the abstract of that file, the beginning replaces it,
+    unless the abstract is longer. A very short beginning is not added.
     """
     n = count
     while (step := steps.get(n)) and not (step.in_full or n == 0):

@@ -186,7 +186,7 @@ class _Group(Group):
             return super().invoke(ctx)
 
     def sections(self, _ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        """Yield the parts of the list; the modules of the commands are not loaded."""
+        """Yield the sections of the list of commands, without loading the commands' modules."""
         for title in dict.fromkeys(entry.panel for entry in _ENTRIES.values()):
             yield (
                 title,

@@ -47,11 +47,11 @@ class Confidence:
 
     @property
     def is_something(self) -> bool:
-        """True if the answer is not NOTHING."""
+        """True unless the strength is NOTHING."""
         return self.strength is not Strength.NOTHING
 
     def is_below(self, floor: float | None) -> bool:
-        """Return True if `in_scope` is below `floor`; without a floor, if the answer is NOTHING."""
+        """Return True if `in_scope` is below `floor`; with None, if the strength is NOTHING."""
         if floor is None:
             return self.strength is Strength.NOTHING
         return self.in_scope < floor
@@ -119,7 +119,7 @@ class ReplyBudget:
         return text if self.take(size_of(text)) else self._cut(text[: self.left].encode())
 
     def fit_encoded(self, text: memoryview | bytearray) -> str:
-        """Do as `fit` with a text in UTF-8. Only the beginning that fits is decoded."""
+        """Do as `fit` for a text as UTF-8 bytes; only the beginning that fits is decoded."""
         return str(text, "utf-8", "replace") if self.take(len(text)) else self._cut(text)
 
     def _cut(self, text: bytes | bytearray | memoryview) -> str:

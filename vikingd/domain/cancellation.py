@@ -1,4 +1,4 @@
-"""Checks within long work: stop it if it is cancelled or late, and let other work run.
+"""Checks within long work: they stop it if it is cancelled or late, and let other work take turns.
 
 Code that does long work calls `check` in its loops. The code that runs the work on a thread sets
 the check of that thread with `Checking`. Without one, `check` does nothing.

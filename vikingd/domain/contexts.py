@@ -106,12 +106,14 @@ class Draft:
         cuts: Iterable[Sequence[Passage] | None],
         times: Collection[int | None],
     ) -> Iterator[Draft]:
-        """Yield this draft with each pair of passages and time that gives it the content hash.
+        """Yield copies of this draft, with other passages and times, whose content hash is this.
+
+        Each pair of an item of `cuts` and an item of `times` is tried. The content is hashed once.
 
         Args:
-            content_hash: the hash to reach.
-            cuts: the passages to try.
-            times: the times to try; the content is hashed once for all pairs.
+            content_hash: the content hash that a copy must have.
+            cuts: the lists of passages to try.
+            times: the times to try.
         """
         begun = hashlib.sha256(_CANONICAL.encode(self._beginning())[:-1].encode())
         for cut in cuts:
@@ -197,7 +199,8 @@ class Text:
 class Prepared:
     """A checked draft with its abstract and its texts, ready to be written.
 
-    `entries` has by ordinal the states of memories that the writer sets; others keep their states.
+    `entries` has the memory states that the writer sets, by ordinal of the passage. Other memories
+    keep their states.
     """
 
     draft: Draft

@@ -55,7 +55,7 @@ class NotFound(VikingError, reason="NOT_FOUND"):
 
 
 class NotReadable(NotFound):
-    """The caller may not read the URI. The error looks like that for a missing one."""
+    """The caller may not read the URI. To the caller it looks like the error for a missing URI."""
 
 
 class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
@@ -180,7 +180,7 @@ class StoreMismatch(VikingError, reason="STORE_MISMATCH"):
 
 
 class StoreInUse(VikingError, reason="STORE_IN_USE"):
-    """Another daemon holds the store."""
+    """Another process has the store open."""
 
 
 class ReadOnly(VikingError, reason="READ_ONLY"):

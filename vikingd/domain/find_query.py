@@ -31,7 +31,7 @@ class Method(IntEnum):
     """The way in which a find scans its scope.
 
     EXHAUSTIVE passes over directories by bounds, BEST_FIRST walks from the best directories until
-    the results settle, and EXACT scores all texts by their vectors. AUTO: the daemon chooses.
+    the results settle, and EXACT scores all texts by their vectors. With AUTO the daemon chooses.
     """
 
     AUTO = 0

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
-# Ranges are written for a class of a regular expression, in escapes that JavaScript can have, too.
+# Ranges are for `[...]` of a regular expression, in escapes that `javascript` can convert.
 _ALWAYS = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f"
     r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -33,12 +33,13 @@ WITHIN_WORDS = (
     rf"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"
     rf"\uffa0\ufff9-\ufffb{_SELECTORS}{_MONGOLIAN_SELECTORS}\U000e0000-\U000e0fff"
 )
-"""Characters without a width that are no part of a word that they are in: a class of `re`.
+"""Invisible characters to remove from within words, as the inside of `[...]` of a regex.
 
-It has those that belong to texts, too. The others separate words.
+Joiners and variation selectors are among them, although texts may need them. All other hidden
+characters separate words.
 """
 
-# Letters and marks of scripts with joiners, from Arabic to Adlam.
+# Letters and marks of the scripts in which joiners change the shape of letters: Arabic to Adlam.
 _JOINING = (
     r"\u0620-\u064a\u064b-\u0652\u066e-\u06d3\u06d5\u06fa-\u06ff\u0710-\u074f\u0750-\u077f"
     r"\u07ca-\u07ea\u0840-\u085b\u0860-\u086a\u0870-\u08ff\u0900-\u0963\u0971-\u0de5\u0df2\u0df3"

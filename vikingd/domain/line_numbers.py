@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from vikingd.domain.errors import InvalidField
 
+# 12:40, 12-40, 12:, :40 or 12
 _GIVEN = re.compile(r"([0-9]{1,10})?(?:(:|(?<=[0-9])-(?=[0-9]))([0-9]{1,10})?)?")
 
 
@@ -26,8 +27,8 @@ def lines_at(content: str, starts: Iterable[int]) -> Iterator[int]:
 def last_line(first: int, text: str) -> int:
     """Return the number of the last line of a text that begins on line `first`.
 
-    A line feed at its end counts to that line. A `first` of 0 gives 0: the text is no part of a
-    content.
+    A line feed at the end of the text begins no further line. If `first` is 0, the text is not a
+    part of a content, and the result is 0.
     """
     return first + text.count("\n", 0, -1) if first else 0
 

@@ -18,8 +18,8 @@ WORDS = 150
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _WORD = re.compile(r"""[^\s"'`,;:!?()\[\]{}<>|=*，。、；：！？（）「」『』《》“”‘’…]+""")
-_NUMBER = re.compile(r"[\d./+TZ_-]+")
-_HASH = re.compile(r"[0-9a-fA-F-]{16,}")
+_NUMBER = re.compile(r"[\d./+TZ_-]+")  # 3.14, 2024-05-01T10, 1/2
+_HASH = re.compile(r"[0-9a-fA-F-]{16,}")  # a hash or a UUID: 9f86d081884c7d65
 _LONGEST_WORD = 40  # characters; longer ones are data, or a text without spaces
 _PIECE = 8  # characters of a text without spaces that count as a word
 _STOP_WORDS_LISTED = """
@@ -62,7 +62,7 @@ def _first_part(text: str) -> str:
 
 
 def _last_part(text: str) -> str:
-    """Return the last paragraph of a text, or if it is long its last lines or words."""
+    """Return the last paragraph of a text; if it is too long, its last lines or words."""
     part = text[-LAST_PART:]
     for boundary in (_PARAGRAPH, re.compile("\n"), re.compile(" ")):
         if found := boundary.search(part):

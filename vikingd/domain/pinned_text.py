@@ -11,6 +11,7 @@ import re
 PIN = "📌"
 """The mark of a pinned memory."""
 
+# "📌 " or "📌📌 " before "Ana likes tea."
 _MARK = re.compile(f"(?:{PIN}\ufe0f?\\s*)+")
 # Markdown that must begin its line: fences, headings, quotations, tables, lists.
 _BLOCK = re.compile(r"```|~~~|#{1,6}[ \t]|[>|]|[-+*][ \t]|[0-9]{1,9}[.)][ \t]")

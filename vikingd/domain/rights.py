@@ -64,7 +64,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The key of this caller in caches. Callers with equal names share cached results."""
+        """A name for keys of caches; callers with equal names share cached results."""
         return f"user {self.user}" if self.user else self.key
 
     def may(self, right: Right, uri: str) -> bool:

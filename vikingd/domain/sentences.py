@@ -8,23 +8,28 @@ from vikingd.domain.text import CJK_CHARS, lazy
 
 _ITEM = r"(?:[-*+•]|\d{1,2}[.)])[ \t]"
 _EMOJI = "[\u2600-\u27bf\u2b50\U0001f000-\U0001faff\ufe0f\u200d]"
-# Marks, then what closes a quotation or a bracket, then emoji, then white space; or the end of a
-# line before a blank line or a list item. No part can match in two ways, so it is linear.
+# Marks, closing quotes or brackets, emoji and white space, such as `?!") 🙂 `; or the end of a line
+# before a blank line or a list item. No part can match in two ways, so it is linear.
 _MARK = lazy(
     r"(?<![.!?…。！？｡])(?P<marks>[.!?…。！？｡]++)(?:(?<![.!?])|(?![0-9a-z/=&-]))"
     r"(?P<closing>[\"'”’»*_)\]』」）】》〉]*+)"
     rf"(?P<space>(?>(?:\s*+{_EMOJI}++)*)\s*+)"
     rf"|\n(?:(?=[^\S\n]*+\n)|(?=[^\S\n]*+{_ITEM}))\s*+"
 )
+# The rest of a line before a blank line or a list item such as "- milk" or "2. eggs".
 _NEW_BLOCK = lazy(rf".*\n(?:[^\S\n]*\n|[^\S\n]*{_ITEM})")
+# Opening quotes and brackets, and the next word: ("The
 _NEXT = lazy(r"[\"'“‘«(\[*_「『（【]{0,4}(\w{0,16})")
 _CJK = lazy(f"[{CJK_CHARS}“「『（【《]")
-_REVERSED_WORD = lazy(r"[A-Za-zÀ-ɏ.]*+(?![\d_])")
-_DOTTED = lazy(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
+_REVERSED_WORD = lazy(r"[A-Za-zÀ-ɏ.]*+(?![\d_])")  # m.p, of the reversed text "m.p 5 ta"
+_DOTTED = lazy(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # U.S, z.B
+# The number of a list item, at the beginning or after a colon: 3, (b, iv, ": 1".
 _NUMBER = lazy(r"(?:\A[\s>*_(-]*(?:\d{1,2}|[A-Ha-h]|[ivxIVX]{1,4})|[:：]\s*1)\Z")
-_DAY = lazy(r"\b\d{1,2}\Z")
+_DAY = lazy(r"\b\d{1,2}\Z")  # the 3 of "am 3. Mai"
+# A word after a.m. or p.m. that goes on with the sentence: Monday, EST.
 _OF_HOURS = lazy(r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|[A-Z]{2,4}")
-_PARTICLE = lazy("[，、；：,;的是]")
+_PARTICLE = lazy("[，、；：,;的是]")  # a sentence goes on with one of these after a quotation
+# Who speaks, after a quotation: 他说, "Ana said".
 _SPEAKS = lazy(
     r"[^，。！？“「]{0,4}?[说說问問道喊叫答笑叹嘆想](?P<tag>[。，：])?"
     r"|[A-Z]\w{0,20} (?:said|says|asked|asks|replied|answered|shouted|cried|wrote)\b"
@@ -109,7 +114,7 @@ def _is_end(text: str, start: int, mark: re.Match[str]) -> bool:
 
 
 def _begins(word: str) -> bool:
-    """Return True if a capitalized word mostly begins a sentence, such as "The" in "etc. The"."""
+    """Return True for a capitalized word that usually begins a sentence, as in "etc. The"."""
     return word.lower() in _BEGINNINGS and not word.islower()
 
 

@@ -17,7 +17,9 @@ SAID, QUOTED = ">", ">>"
 
 _NAMES = "|".join(SPEAKERS.values())
 _SPEAKER = rf"(?P<name>{_NAMES}), [0-9]{{2}}:[0-9]{{2}}(?P<part> \([0-9]+ of [0-9]+\))?:"
+# User, 09:30 (2 of 3):
 _BEGINNING = re.compile(_SPEAKER)
+# "User, 09:30: " or "> " or ">> ", also in a list item: "- > "
 _SIGN = re.compile(rf"(?:[-*+] )?(?:{_SPEAKER} ?|(?:[ ]*>)+ ?)")
 
 

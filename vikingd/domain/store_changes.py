@@ -162,8 +162,8 @@ class Committed:
 class Once:
     """The id of a call that must have its effect once, even if the caller repeats it.
 
-    `reply` makes the reply that is stored for repetitions, within the transaction; b"" if the call
-    changed nothing.
+    `reply` encodes the result of the call as bytes, which are stored in the same transaction and
+    returned to repeated calls. b"" is not stored: the call has changed nothing.
     """
 
     id: str  # chosen by the caller

@@ -15,7 +15,7 @@ from vikingd.domain import hidden
 def lazy(source: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled at its first use, since a large one takes milliseconds.
 
-    `source` may be a function that returns the source then.
+    `source` is the regular expression, or a function that returns it at the first use.
     """
     return cast("re.Pattern[str]", _Lazy(source, flags))
 
@@ -56,7 +56,7 @@ _NEUTRAL = "“”‘’…—·"  # punctuation of Chinese, and of Western text
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
 
-# Runs of letters: there are fewer of them than letters.
+# Runs of letters of a script; a text has fewer runs than letters, so matching them is faster.
 _COUNTED = {
     LATIN: lazy("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]+"),
     HAN: lazy(f"[{HAN_CHARS}]+"),
@@ -71,11 +71,13 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]+")
 _WIDE_BREAK = lazy(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
-# A line of Chinese or Japanese before and behind a break, without marks of Markdown.
+# The end of a line before a break and the beginning of the line after it, in Chinese or Japanese.
+# Marks of Markdown are passed over: 你好** matches as 你好.
 _WIDE_END = lazy(f"[{WIDE_CHARS}][{_NEUTRAL}]*[*_`~]*$")
 _NEUTRAL_END = lazy(f"(?:[{WIDE_CHARS}]|[{_NEUTRAL}])[*_`~]*$")
 _WIDE_START = lazy(f"[*_`~]*[{_NEUTRAL}]*[{WIDE_CHARS}]")
 _NEUTRAL_START = lazy(f"[*_`~]*(?:[{WIDE_CHARS}]|[{_NEUTRAL}])")
+# Code and links, which do not count for the script of a text: ```...```, `name`, https://example.org
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
 # A CJK character carries about as much meaning as four Latin letters. Chinese text with English
@@ -216,7 +218,8 @@ def join_lines(lines: Iterable[str]) -> str:
 def _is_unspaced(before: str, behind: str) -> bool:
     """Return True if no space belongs between two joined lines, as in Chinese and Japanese.
 
-    That holds if both sides of the break are wide characters, or one is and the other is neutral.
+    That is so if the last character of `before` and the first one of `behind` are both wide, or one
+    is wide and the other is punctuation of both Chinese and Western text (`_NEUTRAL`).
     """
     if _WIDE_END.search(before):
         return _NEUTRAL_START.match(behind) is not None
@@ -229,7 +232,7 @@ def without_layout(text: str) -> str:
 
 
 def common_section(a: str, b: str) -> str:
-    """Return the first headings that two sections have in common; "" if the first ones differ."""
+    """Return the headings with which both sections begin: "A > B" for "A > B > C" and "A > B"."""
     if a == b:
         return a
     pairs = zip(a.split(SECTION_SEPARATOR), b.split(SECTION_SEPARATOR), strict=False)

@@ -38,7 +38,8 @@ NAMED_ROOTS: dict[ContextType, tuple[str, ...]] = {
 """The roots below the name of a user or a project by type; NAME is any one segment."""
 
 _TYPES = (ContextType.UNSPECIFIED, *TYPED_ROOTS)
-# Group i matches the roots of type i. One match takes less time than a comparison with each root.
+# Group i matches the roots of type i, such as viking://users/ana/memories at the beginning of
+# viking://users/ana/memories/tea.md. One match takes less time than a comparison with each root.
 _TYPED = re.compile(
     "|".join(
         f"((?:{'|'.join((*roots, *NAMED_ROOTS[kind]))}))".replace("NAME", "[^/]+") + r"(?:/|\Z)"
@@ -151,7 +152,11 @@ def context_type(uri: str) -> ContextType:
 
 
 def may_exist(uri: str) -> bool:
-    """Return True if a context with this URI may exist: at or below a typed root, or above one."""
+    """Return True if a context with this URI may exist.
+
+    It must be one of the roots whose contexts have a type, such as viking://resources, or be below
+    or above one of them.
+    """
     if context_type(uri) is not ContextType.UNSPECIFIED or uri == ROOT:
         return True
     segments = uri[len(ROOT) :].split("/")

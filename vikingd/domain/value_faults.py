@@ -42,7 +42,7 @@ _LIMITS = {
 
 
 def wanted(fault: Mapping[str, Any]) -> str:
-    """Return the required form of a value that pydantic refused; "" for other kinds of faults.
+    """Return the form that a value refused by pydantic must have; "" if it is not known.
 
     Args:
         fault: an error of pydantic, with its `type` and its `ctx`.

@@ -40,7 +40,7 @@ DESCRIBER_TOKENS = Counted(
 
 
 class Meta(Protocol):
-    """A store, as far as this module reads it."""
+    """The part of a store that this module uses."""
 
     def get_meta(self, key: str) -> bytes | None:
         """Return the value that a store has for a key; None if there is none."""
@@ -74,18 +74,18 @@ class DailyAllowance:
 
     @property
     def _day(self) -> DayCount:
-        """The count. It is read from the store at its first use; most stores use nothing."""
+        """The last stored or counted number with its day; read from the store at the first use."""
         if self._read is None:
             kept = opened(self._store.get_meta(self._counted.key))
             self._read = DayCount(*json.loads(kept)) if kept else DayCount()
         return self._read
 
     def left(self) -> int:
-        """Return how many may still be used today."""
+        """Return the number of texts or tokens that may still be used today."""
         return self._day.allowed(self._limit(), self._clock())
 
     def used(self) -> int:
-        """Return how many were used today."""
+        """Return the number of texts or tokens that were used today."""
         return self._day.used(self._clock())
 
     def count(self, number: int) -> None:
@@ -93,7 +93,7 @@ class DailyAllowance:
         self._day.add(number, self._clock())
 
     def kept(self) -> Mapping[str, bytes]:
-        """Return the count as {key: value}, to be written to the store's table `meta`."""
+        """Return the count as {key: value}; the caller writes it to the store's table `meta`."""
         return {self._counted.key: sealed(json.dumps(astuple(self._day)).encode())}
 
     def why(self) -> tuple[str, int]:

@@ -36,8 +36,8 @@ class DescriberState:
         tokens_today: the tokens that were used today, by UTC.
         tokens_per_day: their limit; 0: none.
         last_error: why no context is described now: an error or a limit; "": none.
-        retry_at: the time of the next attempt in microseconds since the epoch; None: none is
-            planned.
+        retry_at: the time of the next attempt in microseconds since 1970-01-01 UTC; None if no
+            attempt is planned.
     """
 
     model: str = ""
@@ -124,7 +124,10 @@ class Describing:
         return len(found), tokens
 
     def _below(self, uri: str) -> Iterator[tuple[str, bool]]:
-        """Yield (URI, is a directory) of the contexts below a directory that may be described."""
+        """Yield (URI, True for a directory) of the files and directories below a directory.
+
+        Memories are left out, because no model describes them.
+        """
         low, high = subtree_bounds(uri)
         reads: tuple[tuple[Callable[[str, int], Sequence[_Listed]], bool], ...] = (
             (self._store.files_to_describe, False),

@@ -32,7 +32,7 @@ def rename_contexts(store: WritableStore, newest: Callable[[], Snapshot]) -> Non
     """Rename the contexts whose URIs are not canonical, and log each new name.
 
     If the new name is taken, it gets a number: `tea (2).md`. A context that cannot be renamed stays
-    as it is. If the index cannot be read now, the next start renames them.
+    as it is. If the index cannot be read, nothing is renamed until the next start.
 
     Args:
         store: the store.
@@ -49,7 +49,7 @@ def rename_contexts(store: WritableStore, newest: Callable[[], Snapshot]) -> Non
 
 
 def _not_canonical(snapshot: Snapshot) -> list[str]:
-    """Return the URIs of living contexts that are not canonical, directories before contents."""
+    """Return the URIs that are not canonical, a directory before the contexts below it."""
     tree, revision = snapshot.tree, snapshot.revision
     files = encode_file(np.flatnonzero(tree.files.tombstoned > revision))
     directories = np.flatnonzero(tree.directories.tombstoned > revision)

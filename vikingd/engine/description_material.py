@@ -34,7 +34,8 @@ class Subject(NamedTuple):
 
     Attributes:
         basis: the digest of the prompt and of the material. Equal texts of one user have the same.
-        material: None for a directory that has become empty: its description is to be removed.
+        material: the text; None for a directory that has become empty, whose description must be
+            removed.
         is_current: True if the stored description was made from this basis.
     """
 
@@ -44,8 +45,11 @@ class Subject(NamedTuple):
     material: Material | None
     is_current: bool
 
-    def holds(self, before: Subject) -> bool:
-        """Return True if everything in the material of `before` is still in this one."""
+    def has_text_of(self, before: Subject) -> bool:
+        """Return True if the material of this subject still has all of the text of `before`.
+
+        A description of `before` may quote that text, and must not be stored if some was deleted.
+        """
         if self.material is None or before.material is None or not self.material.is_directory:
             return self.basis == before.basis
         lines = set(self.material.text.splitlines())
@@ -187,7 +191,7 @@ def _is_memory(uri: str, child: str) -> bool:
 
 
 def _child(uri: str, child: ChildOf) -> Child:
-    """Convert a child of a directory; of a memory only the name is kept."""
+    """Convert a child of a directory for the material; a memory keeps its name alone."""
     if _is_memory(uri, child.name):
         return Child(child.name, child.is_directory, "", "")
     return Child(*child)

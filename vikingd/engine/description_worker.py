@@ -39,11 +39,11 @@ class DescriptionWorker:
     """Describes the waiting contexts of a store, as a task on the thread that asks the model.
 
     It first checks all contexts. Each answer is written at once, so a kill loses only the questions
-    in flight. A model that does not answer leaves the contexts waiting, and is tried again with
-    back-off (1 s, doubling to 60 s). A context that gets no answer three times, while another
-    question gets one, is refused, and so is one whose answers cannot be used: it keeps its extract
-    until it changes or the daemon starts again. When the tokens of a day are used up, the others
-    wait for the next day.
+    in flight. If the model does not answer, the contexts stay in the queue, and the model is asked
+    again with back-off (1 s, doubling to 60 s). A context is refused if its answers cannot be used,
+    or if it gets no answer three times while another question gets one. A refused context keeps its
+    extract until it changes or the daemon starts again. When the tokens of a day are used up, the
+    waiting contexts wait for the next day.
 
     Call its methods on that thread, unless they say that any thread may.
 
@@ -121,9 +121,10 @@ class DescriptionWorker:
         self._wake.set()
 
     def waits(self) -> tuple[str, int | None]:
-        """Return (why no context is described now, time of the next attempt), or ("", None).
+        """Return (the reason why no context is described now, the time of the next attempt).
 
-        The time is in microseconds since the epoch. For any thread.
+        ("", None) if contexts are described, or if none waits. The time is in microseconds since
+        1970-01-01 UTC. For any thread.
         """
         if not len(self.queue):
             return "", None
@@ -170,7 +171,10 @@ class DescriptionWorker:
         return lead if seconds is None else min(lead, seconds)
 
     async def _lead(self, store: SharedStore) -> None:
-        """Ask the database whether this node is the one that describes contexts now."""
+        """Ask the database whether this node describes contexts now; set `_is_leader`.
+
+        A node that begins to do so reads the used tokens and checks all contexts again.
+        """
         leads = await self._thread.read(store.lead_descriptions)
         if leads and not self._is_leader:
             self._allowance = self._new_allowance()  # another node may have used some
@@ -247,7 +251,10 @@ class DescriptionWorker:
             await self._ask(subject, subject.material)
 
     async def _known(self, subject: Subject, again: bool) -> Described | None:
-        """Return the description of an equal text, from the store or recent answers; else None."""
+        """Return the description of an equal text, from the store or recent answers, or None.
+
+        With `again` the store is not read.
+        """
         if not again:
             read, name = self._store.described_as, self._thread.name
             found = await self._thread.read(read, subject.basis, name)
@@ -335,7 +342,7 @@ class DescriptionWorker:
             now = await self._thread.read(self._materials.subject, subject.uri)
         except VikingError:
             now = None
-        if now is None or not now.holds(subject):
+        if now is None or not now.has_text_of(subject):
             self.queue.put_back(subject.uri)
             return False
         return True

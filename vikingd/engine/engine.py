@@ -195,10 +195,10 @@ class Engine:
 
         Raises:
             Corrupt: the index is damaged.
-            StoreAway: the database was replaced by an older state, and the index is built again.
+            StoreAway: the database was replaced by an older copy, and the index is being rebuilt.
         """
-        if gone_back := self._follower.gone_back:
-            raise StoreAway(f"the index is built again: {gone_back}; repeat the call later")
+        if rebuild_reason := self._follower.rebuild_reason:
+            raise StoreAway(f"the index is built again: {rebuild_reason}; repeat the call later")
         if problem := self._index.damage:
             raise Corrupt(
                 f"the index is damaged and answers nothing until it is rebuilt: {problem}"
@@ -222,7 +222,7 @@ class Engine:
         Raises:
             RevisionNotReached: it has not within `timeout` seconds; None waits for ever.
             StoreAway: the database cannot be reached; another node may have the revision.
-            Stopping: it never will, because this reader cannot follow its store any more.
+            Stopping: this reader cannot apply the commits of its store any more.
         """
         with self._advanced:
             self._advanced.wait_for(
@@ -251,10 +251,11 @@ class Engine:
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
-        """During a `with` block, call `listener` after each commit, and when no more will come.
+        """Call `listener` after each commit during the block, and when no more commits arrive.
 
-        The thread that applies commits makes the calls, so a listener must not wait or raise. A
-        commit during the beginning of the block may be missed.
+        Commits stop when the database cannot be reached, or when a reader cannot apply them. The
+        thread that applies commits makes the calls, so a listener must not wait or raise. A commit
+        during the beginning of the block may be missed.
         """
         self._listeners.add(listener)
         try:
@@ -407,7 +408,7 @@ class Engine:
         )
 
     def _drop_damaged_vectors(self, damage: Iterable[Damage]) -> None:
-        """Remove damaged vectors, so that texts are embedded again; nothing without an embedder."""
+        """Remove damaged vectors, so that the embedder makes them again; do nothing without one."""
         ids = [one.text_id for one in damage if one.text_id]
         can_embed = self.embedding.query_embedder is not None
         if ids and can_embed and isinstance(self.store, WritableStore):
@@ -422,8 +423,8 @@ class Engine:
     def is_lost(self) -> bool:
         """True if this process must end, so that the next start can recover.
 
-        The reason is a reader that cannot follow its store, a writer with a damaged index, or a
-        tenant that another node has deleted.
+        That is so for a reader that cannot apply its store's commits any more, for a writer whose
+        index is damaged, and after the tenant was deleted by another node.
         """
         if isinstance(self.store, SharedStore) and self.store.is_gone:
             return True

@@ -52,10 +52,10 @@ class IndexFollower:
         self.damage: dict[str, Damage] = {}
         self.heard: Callable[[Sequence[Change] | None], None] = lambda _: None
 
-    gone_back = ""
+    rebuild_reason = ""
 
     def found(self, damage: Damage) -> None:
-        """Record damage of a row that the index leaves out; log it the first time."""
+        """Record a damaged row, which the index leaves out; log each damage once."""
         if str(damage) not in self.damage:
             self.damage[str(damage)] = damage
             _log.error("%s", damage)
@@ -177,7 +177,7 @@ class NodeFollower(IndexFollower):
     by an older state of itself, the index is built again.
 
     Attributes:
-        gone_back: the reason why the index must not be used until it is built again; else "".
+        rebuild_reason: the reason why the index must be rebuilt before its next use; "" for none.
     """
 
     def __init__(self, store: SharedStore, index: Index) -> None:
@@ -185,7 +185,7 @@ class NodeFollower(IndexFollower):
         self._nodes = store
         self._lock = threading.Lock()
         self._point = store.point
-        self.gone_back = ""
+        self.rebuild_reason = ""
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -229,12 +229,14 @@ class NodeFollower(IndexFollower):
             news = None
         else:
             if news is None:
-                self.gone_back = f"the database went back, revision {self._point.revision} is lost"
-                _log.warning("the index is built again: %s", self.gone_back)
+                self.rebuild_reason = (
+                    f"the database went back, revision {self._point.revision} is lost"
+                )
+                _log.warning("the index is built again: %s", self.rebuild_reason)
         if news is None:
             self._rebuild(show_nothing)
             self._point = self._nodes.read_history().at(self._index.snapshot.revision)
-            self.gone_back = ""
+            self.rebuild_reason = ""
             self.heard(None)
             return True
         if news.point == self._point:

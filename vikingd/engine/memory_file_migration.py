@@ -48,8 +48,8 @@ def split_memories(store: WritableStore) -> None:
 def _split(context: Context, stored: Sequence[StoredEntry]) -> Prepared | None:
     """Return a memory file with a memory for each list item; None if nothing is to be split.
 
-    The first item of a former memory keeps its id and counters, the others get its times. A file
-    whose passages were given by its writer is not split.
+    The first list item of an old memory keeps its id, counters and times. The other items get its
+    times, new ids and counters of 0. A file whose writer gave the passages is not split.
     """
     draft = as_put(context)
     if draft.passages is not None or not stored:

@@ -39,7 +39,8 @@ class Shared:
         settings: the settings of the embedding provider.
         metrics: records the times of compactions and query vectors.
         store: the URL of the PostgreSQL database; "" with SQLite.
-        describer: the endpoint of the model that describes contexts; None or no model: none does.
+        describer: the endpoint of the model that describes contexts. None, or settings without the
+            name of a model: no contexts are described.
 
     Attributes:
         describer: the thread that asks this model; None without a model.
@@ -72,7 +73,8 @@ class Shared:
     def prior(self, store: WritableStore | StoreReader, progress: Progress) -> F32:
         """Return the embedding model's mean vector of each script, and write it to the store.
 
-        It is computed at most once, or read from the first store that has it.
+        The mean vectors are computed at most once in a process. They are read from the store if it
+        has them.
 
         Returns:
             [SCRIPTS, dim] float32; zeros without an embedder, or if it fails.
@@ -101,7 +103,7 @@ class Shared:
         return prior
 
     def warm(self, progress: Progress) -> None:
-        """Embed a first question, which takes longer than later ones; an error is only shown."""
+        """Embed a question once, because the first one takes long; show an error by `progress`."""
         with self._lock:
             if self._is_warm:
                 return

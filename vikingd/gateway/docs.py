@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vikingd.gateway import call_forms
-from vikingd.gateway.call_forms import Part, text_of
+from vikingd.gateway import html_forms
+from vikingd.gateway.html_forms import Part, text_of
 from vikingd.gateway.openapi import READS, description
 from vikingd.gateway.rpcs import RPCS
 
@@ -116,7 +116,7 @@ def _calls(about: Part) -> list[_Call]:
             path,
             method,
             methods[method],
-            call_forms.resolved([*methods.get("parameters", []), *_own(methods[method])], about),
+            html_forms.resolved([*methods.get("parameters", []), *_own(methods[method])], about),
         )
         for path, methods in about["paths"].items()
         for method in _METHODS
@@ -169,7 +169,7 @@ def _call(call: _Call) -> Iterator[str]:
         if text:
             yield f"<p>{text_of(text)}</p>"
     yield '</div><div class="use">'
-    yield from call_forms.form(call.name, call.method, call.path, operation, call.parameters)
+    yield from html_forms.form(call.name, call.method, call.path, operation, call.parameters)
     yield '</div><div class="fields">'
     yield from _parameters(call.parameters)
     yield from _messages(operation)

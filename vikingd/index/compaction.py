@@ -34,7 +34,7 @@ _Arrays = dict[str, npt.NDArray[Any]]
 
 
 class _Order(NamedTuple):
-    """The rows of a new base: for each new row the old one, and the tree of the new rows."""
+    """The rows of a new base: the old row of each new row, the new tree, new rows by old row."""
 
     directories: I32
     parents: I32
@@ -52,8 +52,8 @@ class _Order(NamedTuple):
 def compacted(snapshot: Snapshot) -> tuple[Segment, Columns, Columns]:
     """Return (a new base, metadata of its directories, metadata of its files) for a snapshot.
 
-    The base has everything that the snapshot shows. Commits may be written meanwhile: nothing is
-    read that a later commit changes.
+    The base has everything that the snapshot shows. Commits may be applied meanwhile, because they
+    change nothing that is read here.
     """
     order = _order(snapshot)
     rows = _row_arrays(snapshot, order)
@@ -124,7 +124,7 @@ def _row_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 
 
 def _shown_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
-    """Return the arrays of strings that replies show: names, abstracts and passages."""
+    """Return the arrays of names, abstracts and passages, which replies show."""
     names, contents, revision = snapshot.names, snapshot.contents, snapshot.revision
     dirs, files = order.directories, order.files
     starts, lines = contents.starts(order.texts)
@@ -198,7 +198,10 @@ def _mean_arrays(parents: I32, rows: _Arrays, raw: F32) -> _Arrays:
 
 
 def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
-    """Return old rows in depth-first order, the new row of each parent, and subtree ends."""
+    """Return three arrays by new row: the old row, the new row of the parent, the subtree's end.
+
+    New rows are in depth-first order. The end is one past the last directory row of the subtree.
+    """
     tree, names = snapshot.tree, snapshot.names
     base = len(tree.directories.end)
     alive = (tree.directories.tombstoned > snapshot.revision).tolist()

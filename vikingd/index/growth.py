@@ -1,4 +1,4 @@
-"""Helpers for arrays whose rows are those of a base, then those of a tail."""
+"""Helpers for arrays that are stored in two parts: the rows of a base, then those of a tail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
 
 
 def gathered(base: npt.NDArray[Any], tail: npt.NDArray[Any], rows: I32 | I64) -> npt.NDArray[Any]:
-    """Return copies of the given rows, numbered through the base and then the tail."""
+    """Return copies of these rows; row len(base) is the first row of the tail."""
     out = np.empty((len(rows), *base.shape[1:]), base.dtype)
     of_base = rows < len(base)
     out[of_base] = base[rows[of_base]]

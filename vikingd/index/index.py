@@ -62,7 +62,7 @@ class Index:
 
     Attributes:
         snapshot: the newest snapshot; one reference, no lock.
-        damage: the reason not to use the snapshot, found by the last `look`; "" if there is none.
+        damage: the reason why the snapshot must not be used, as the last `look` found it; else "".
         rebuilt: why the index was built again from the store; "" if it was not.
     """
 
@@ -120,7 +120,7 @@ class Index:
         self._tail = self._empty(prior.shape[1])
         self.snapshot = self._tail.snapshot
 
-    def _show(self) -> None:
+    def _publish(self) -> None:
         """Publish the tail's snapshot to readers, unless a rebuild is not complete yet."""
         if self._tail.revision:
             shown = self.snapshot
@@ -131,7 +131,7 @@ class Index:
                 self.damage = ""
 
     def look(self) -> str:
-        """Set `damage` if a mapped file of the base was truncated; return `damage`."""
+        """Check whether a mapped file of the base was truncated; set and return `damage`."""
         tail = self._tail
         files = tail.base.files
         if files is not None and not self.damage and (problem := files.shortened()):
@@ -194,12 +194,12 @@ class Index:
         if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
             raise Corrupt(f"the base is of {manifest.model} with {manifest.dimension} dimensions")
         changes, revision = changes_since(manifest.revision)
-        self._tail = self._after(self._tail_of(base), changes, revision)
-        self._show()
+        self._tail = self._apply_to(self._tail_of(base), changes, revision)
+        self._publish()
         self._bytes = base.size
         self._stamp = stamp
         self._is_torn = False
-        self._old.look()
+        self._old.log_if_many()
         if base.files is not None:
             self._checking = threading.Thread(
                 target=self._check_files,
@@ -245,17 +245,18 @@ class Index:
             if self._since is not None:
                 self._since.append((changes, revision))
             self._is_torn = True
-            self._tail = self._after(self._tail, changes, revision)
-            self._show()
+            self._tail = self._apply_to(self._tail, changes, revision)
+            self._publish()
             self._is_torn = False
         is_due = self._tail.changed >= self._least_changed(self._tail.base.segment)
         if is_due and not self._read_only and self._worker.may_start:
             self._worker.start()
 
-    def _after(self, tail: Tail, changes: Sequence[Change], revision: int) -> Tail:
-        """Apply a commit to a tail and return the tail.
+    def _apply_to(self, tail: Tail, changes: Sequence[Change], revision: int) -> Tail:
+        """Apply a commit to a tail and return that tail.
 
-        It is a new one if the commit has the first vector, which sets the dimension.
+        The first vector of an index sets the dimension. A commit with it is applied to a new tail
+        with the same rows, which is returned.
         """
         if tail.snapshot.dimension == 0:
             dimension = next((n for n in map(_dimension, changes) if n), 0)
@@ -302,7 +303,7 @@ class Index:
         finally:
             with self._lock:
                 self._since = None
-        self._old.look()
+        self._old.log_if_many()
 
     def _replace_base(self) -> None:
         started = time.perf_counter()
@@ -344,7 +345,7 @@ class Index:
                     for changes, revision in waiting:
                         fresh.apply(changes, revision)
                     self._tail = fresh
-                    self._show()
+                    self._publish()
                     self._since = None
                     return True
             for changes, revision in waiting:

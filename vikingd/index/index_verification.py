@@ -168,7 +168,7 @@ def _by_ends(links: Iterable[Linked]) -> dict[tuple[str, str], str]:
 
 
 def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:
-    """Return a checksum of each text's postings: the sum of hash * tf modulo 2^64, [T]."""
+    """Return a checksum of each text's postings, [T]: the sum of term hash * tf modulo 2^64."""
     base = snapshot.base
     sums = np.zeros(len(snapshot.tree.texts.directory), np.uint64)
     keys = np.repeat(base.term_key, np.diff(base.term_at))

@@ -28,7 +28,7 @@ _SEED = 1
 class InvertedFile:
     """FAISS's inverted file over the vectors of a base.
 
-    A thread may still open the file; a search waits for that.
+    Another thread may still open the file. A search waits until the file is open.
     """
 
     def __init__(self, opened: Future[Any]) -> None:
@@ -36,7 +36,7 @@ class InvertedFile:
 
     @staticmethod
     def build(raw: F32, rows: I64) -> InvertedFile:
-        """Build an inverted file of the vectors raw[rows] by row; `raw` is [T, dim]."""
+        """Build an inverted file of the vectors raw[rows]; `raw` is [T, dim], by text row."""
         faiss, opened = _faiss(), Future[Any]()
         lists = max(1, int(4 * np.sqrt(len(rows))))
         index = faiss.index_factory(raw.shape[1], f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)

@@ -25,7 +25,7 @@ class OldBases:
 
     def __init__(self) -> None:
         self._replaced: list[tuple[int, weakref.ref[Segment]]] = []
-        self._told = -1  # generation of the base that the log has named
+        self._reported = -1  # generation of the base that the log has named
 
     def add(self, generation: int, base: Segment) -> None:
         """Add a base that has just been replaced."""
@@ -36,11 +36,11 @@ class OldBases:
         self._replaced = [one for one in self._replaced if one[1]() is not None]
         return len(self._replaced)
 
-    def look(self) -> None:
-        """If more than MOST old bases are in memory, collect garbage; if it does not help, log why.
+    def log_if_many(self) -> None:
+        """If more than MOST old bases are in memory, collect garbage; if it does not help, log it.
 
-        The log names the objects that reference the oldest base, once for each base, because this
-        search reads all objects.
+        The log names the objects that reference the oldest base. Each base is logged once, because
+        the search for these objects reads all objects of the process.
         """
         if self.count() <= MOST:
             return
@@ -49,9 +49,9 @@ class OldBases:
             return
         generation, reference = self._replaced[0]
         base = reference()
-        if base is None or generation == self._told:
+        if base is None or generation == self._reported:
             return
-        self._told = generation
+        self._reported = generation
         _log.warning(
             "%d replaced bases of the index are still open, and their deleted files take disk: "
             "generation %d is held by %s",

@@ -16,7 +16,7 @@ class IndexSettings:
     counts as one text.
     """
 
-    compact_min: Annotated[int, Interval(ge=1)] = 4096  # texts in the mutable segment
-    compact_ratio: Annotated[float, Gt(0)] = 0.25  # such texts for each in the immutable one
-    # From so many vectors on, an immutable segment gets an inverted file.
+    compact_min: Annotated[int, Interval(ge=1)] = 4096  # changed texts in the tail
+    compact_ratio: Annotated[float, Gt(0)] = 0.25  # the same, divided by the texts of the base
+    # A base with at least this number of vectors gets an inverted file.
     ivf_rows: Annotated[int, Interval(ge=1)] = 200_000

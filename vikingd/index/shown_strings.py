@@ -96,7 +96,7 @@ class Names:
         self._tail_nodes.setdefault(uri, []).append(node)
 
     def are_canonical(self) -> bool:
-        """Return True if all names, those of dead rows too, have the canonical form of URIs."""
+        """Return True if all names, also of dead rows, have the canonical form of URIs."""
         names = self.directories.joined(), self.files.joined()
         return all(uris.canonical(joined) == joined for joined in names)
 
@@ -113,7 +113,7 @@ class Names:
         return known
 
     def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
-        """Return those of the URIs whose hash is in the base; all others are not in it."""
+        """Return the URIs whose hash is in the base. The base has none of the other URIs."""
         keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
         known = self.base.uri_key
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -207,7 +207,7 @@ class Contents:
         self._tail_start, self._tail_line = array("i"), array("i")
 
     def abstracts_of(self, node: Node) -> Abstracts:
-        """Return the abstracts of all files if `node` is a file, else those of all directories."""
+        """Return the `Abstracts` with the abstract of a node: those of files or of directories."""
         return self.files if is_file(node) else self.directories
 
     def add_text(self, text: IndexedText) -> None:
@@ -265,7 +265,7 @@ def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[st
     section = str(encoded[:end], "utf-8", "replace")
     if not budget.take(MESSAGE_BYTES + end):
         section = ""
-    # As int8, a byte below -64 continues a character.
+    # Bytes 0x80 to 0xBF continue a character in UTF-8. As int8 they are below -64.
     length = int(np.count_nonzero(data[end + 1 :] >= -64))
     further = int(np.count_nonzero(data[end + 1 : -1] == ord("\n")))
     return section, budget.fit_encoded(encoded[end + 1 :]), length, further

@@ -55,15 +55,15 @@ PRIOR_WEIGHT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The origin of the mean vector of a script (writing system) that a scope uses.
+    """The origin of the mean vector that a scope uses for a script (writing system).
 
-    In a scope with few vectors it is the mean of a directory above.
+    A scope with few vectors uses the mean of a directory above it.
     """
 
     script: int
     vectors: int  # number of vectors in the mean
-    directory: int  # row of the directory that it is the mean of
-    with_prior: bool  # the prior is mixed in
+    directory: int  # row of the directory whose vectors are averaged
+    with_prior: bool  # True if the mean includes the model's mean vector of the script
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Snapshot:
         )
 
     def root(self, uri: str) -> int | None:
-        """Return the living node with a URI, None if there is none; directories are cached."""
+        """Return `find(uri)`, and cache it if it is a directory."""
         row = self._roots.get(uri)
         if row is None:
             row = self.find(uri)
@@ -283,7 +283,7 @@ class Snapshot:
         return row == top
 
     def counts(self, root: int) -> I64:
-        """Return the numbers of texts, files and others in a directory's subtree, [COUNTS].
+        """Return the counts of a directory's subtree, such as its texts and files, [COUNTS].
 
         viking_kernels.arrays names the columns.
         """

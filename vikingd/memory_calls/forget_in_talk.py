@@ -308,10 +308,10 @@ class _Deciding:
                 self._made.gone[one.entry.id] = one
 
     def _of_turns(self, request: ForgetRequest, turns: Sequence[StoredEntry]) -> None:
-        """Decide on a request that matches only turns of episodes.
+        """Forget the turns of conversations that a request matches, or note a doubt.
 
-        The turns of the user say whether one statement is meant, or several; without such turns,
-        those of the agent do.
+        If all matching turns of the user have the same text, they are forgotten; else the request
+        is doubtful. Without a turn of the user, the turns of the agent are compared.
         """
         own = [one for one in turns if not one.passage.startswith(SPEAKERS["assistant"])] or turns
         texts = {forget_requests.plain(without_speaker(one.passage)) for one in own}

@@ -18,8 +18,8 @@ from viking_kernels.second_stage import DATE_WEIGHT
 from vikingd.answer.confidence import Features
 from vikingd.answer.find_hits import taking_turns
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.shown_texts import key_of, name_of, section_of, shown, vector_of
 from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
+from vikingd.answer.texts_by_row import key_of, name_of, section_of, shown, vector_of
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import (

@@ -40,7 +40,8 @@ SELECT entries.text_id, entries.id, reinforcement, access_count, time, created_a
     entries.checksum, context_id FROM texts JOIN entries ON text_id = texts.id
 WHERE context_id IN (SELECT value FROM each_id(?)) ORDER BY context_id, ordinal
 """
-# A text that is not UTF-8 ends a statement. So these read bytes, and one context at a time.
+# SQLite ends a statement with an error at a text that is not UTF-8. So these columns of a context
+# with such a text are read as bytes.
 _AS_BYTES = ("uri", "title", "abstract", "metadata", "overview", "content", "section", "text")
 
 

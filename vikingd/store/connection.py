@@ -72,4 +72,4 @@ class Connection(Protocol):
         """Write values into the table `meta` by key."""
 
     def last_ids(self) -> LastIds:
-        """Return the largest ids that were given so far."""
+        """Return the largest ids of contexts, texts and entries so far, deleted ones too."""

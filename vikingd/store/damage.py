@@ -42,8 +42,8 @@ class Damage(NamedTuple):
         return RowDamaged(f"{self}; put it again, or delete it, or {REMEDY}")
 
 
-def raised(damage: Damage) -> None:
-    """Raise RowDamaged for this damage; a callback for readers that must not skip damage."""
+def raise_damage(damage: Damage) -> None:
+    """Raise RowDamaged for a damage; readers that must not skip damaged rows call this."""
     raise damage.error()
 
 

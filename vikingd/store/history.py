@@ -53,10 +53,11 @@ class History(NamedTuple):
         return Point(self.store, self.epochs[-1][0] if self.epochs else "", self.revision)
 
     def at(self, revision: int) -> Point:
-        """Return the Point of a revision: with the epoch that committed it and the store's id.
+        """Return the Point of a revision: the store's id, an epoch and the revision.
 
-        If the revision is the newest one, this is the newest epoch, although an earlier one may
-        have committed it. So the point differs from the same revision of a lost history.
+        The epoch is that in which the revision was committed. For the newest revision it is the
+        newest epoch. So after an older copy replaced the database, its newest revision has a Point
+        that the lost history does not contain.
         """
         if revision == self.revision:
             return self.point
@@ -88,9 +89,9 @@ class History(NamedTuple):
         return self.contains(point) or (point.store == self.store and forgotten)
 
     def follows(self, earlier: History) -> bool:
-        """Return True if this is the same store as `earlier`, then or later.
+        """Return True if this history is `earlier` or continues it.
 
-        It is False if the newest epoch of `earlier` is unknown here.
+        Both must be of the same store, and this history must have the newest epoch of `earlier`.
         """
         last = earlier.point.epoch
         known = {epoch for epoch, _ in self.epochs}

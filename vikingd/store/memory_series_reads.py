@@ -18,9 +18,9 @@ WHERE tenant = 'default' AND is_directory = 0 AND (uri = ? OR uri >= ? AND uri <
 
 
 def series(db: Connection, uri: str) -> Series:
-    """Return the series that begins with the file at `uri`; files are read on demand, each once.
+    """Return the series that begins with the file at `uri`; no file is read yet.
 
-    The `read` of the result works only until the current transaction ends.
+    `Series.read` reads a file at its first use, so it works only until the transaction ends.
     """
 
     @cache
@@ -44,8 +44,8 @@ def read_series(db: Connection, uri: str, known: Container[Key]) -> Series:
     Args:
         db: a connection with an open transaction.
         uri: the URI of the first file.
-        known: keys of files that the caller has already; these are not read, except the last file
-            of the series.
+        known: keys (id, revision and content hash) of files that the caller has already. These
+            files are not read, except the last file of the series.
     """
     found = series(db, uri)
     wanted = {of for of, key in found.files if key not in known}

@@ -111,7 +111,7 @@ def sound_contexts(
     *,
     entries: bool = False,
 ) -> Iterator[Checked]:
-    """Yield the rows of contexts without those that are damaged; for the arguments see `upserts`.
+    """Yield the rows of all contexts that are not damaged; the arguments are those of `upserts`.
 
     A context whose vectors alone are damaged is included; `bad_vectors` names them.
     """
@@ -159,7 +159,7 @@ def upsert_of(context: Checked) -> Upsert:
 
 
 def refuse(damage: Damage) -> None:
-    """Raise RowDamaged, unless only a vector is damaged; the caller can leave that out."""
+    """Raise RowDamaged, unless only a vector is damaged; the caller can do without the vector."""
     if not damage.text_id:
         raise damage.error()
 

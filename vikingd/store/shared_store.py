@@ -67,7 +67,7 @@ class SharedStore(WritableStore):
     def note_timeline(self) -> None:
         """Begin a new epoch if the database server changed since the last write.
 
-        It changes when a standby is promoted, or when the database is restored.
+        The server changes when a standby is promoted, or when the database is restored.
 
         Raises:
             StoreAway: the database cannot be reached.

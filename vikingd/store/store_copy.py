@@ -57,7 +57,7 @@ class Source(Protocol):
     """A store that is read at one revision."""
 
     def state(self) -> State:
-        """Return the id, the epoch, the newest revision and the other values of the whole store."""
+        """Return the state of the store, such as its newest revision and its model."""
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """Yield all rows of a table in the order that `TABLES` gives."""
@@ -87,7 +87,7 @@ def copy(source: Source, target: Target, advance: Callable[[int], None]) -> Stat
         advance: called with the number of rows that were copied since the last call.
 
     Returns:
-        The state of the store.
+        The state that was copied.
 
     Raises:
         StoreDamaged: the source is damaged, and nothing was copied.

@@ -90,7 +90,7 @@ def make_root(db: Connection) -> None:
 
 
 def _drop_vectors(db: Connection, revision: int) -> None:
-    """Delete all vectors, and set the revision of each context that had one."""
+    """Delete all vectors; each context that had one gets this revision."""
     last = 0
     while rows := db.execute(_WITH_VECTOR, (last, _STEP)).fetchall():
         ids = [context_id for (context_id,) in rows]

@@ -112,8 +112,9 @@ class WritableStore(Reads):
         written. Contexts may also have been refused before the call.
 
         Fails with:
-            InvalidField: a URI belongs to the other kind of node, is below a file or occurs twice;
-                a vector has another dimension; or a draft without a mask would empty a file.
+            InvalidField: a URI names a directory where a file is written, or the reverse; it is
+                below a file; or it occurs twice. A vector has another dimension. A draft without a
+                mask would empty a file.
             NotFound: the context of a masked draft does not exist.
             RevisionDiffers: a context has another revision than its draft expects.
             TooLarge: the contexts are too many for one call.
@@ -186,7 +187,8 @@ class WritableStore(Reads):
             NotFound: the source does not exist.
             AlreadyExists: the destination exists.
             RevisionDiffers: the source has another revision.
-            InvalidField: one of the URIs cannot be moved from or to.
+            InvalidField: a URI is a root such as viking://resources or above one, or the
+                destination is below the source.
             TooLarge: the subtree is too large for one call.
         """
         return self._writer.submit(
@@ -224,7 +226,7 @@ class WritableStore(Reads):
     def rewrite_holders(
         self, ids: Sequence[int], change: Rewrite, *, require_all: bool, caller: Caller = LOCAL
     ) -> Future[Committed]:
-        """Apply a rewrite to each file that contains one of these memories and may be written.
+        """Apply a rewrite to each file that contains one of these memories, if it may be written.
 
         Fails as `rewrite`. If `require_all` is set, it fails with NotFound if a memory is missing
         or may not be read, and with PermissionDenied if one may be read, but not written.
@@ -241,7 +243,7 @@ class WritableStore(Reads):
         caller: Caller = LOCAL,
         used: Sequence[int] = (),
     ) -> Future[Committed]:
-        """Raise the reinforcement of memories by their ids, and count an access of each.
+        """Add `by` to the reinforcement of memories, given by id, and count an access of each.
 
         An access of each memory in `used` is counted, too. For `once` see `rewrite`. Fails with
         NotFound and PermissionDenied as `rewrite_holders`; memories in `used` need only be
@@ -252,7 +254,7 @@ class WritableStore(Reads):
         )
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
-        """Add counts of accesses to memories by memory id; `count` is the number of those found."""
+        """Add counts of accesses, by memory id; `count` is the number of memories found."""
         return self._writer.submit(lambda work: touch(work, accesses), bounded=False)
 
     def fill(
@@ -261,7 +263,7 @@ class WritableStore(Reads):
         digests: Mapping[int, bytes] | None = None,
         meta: Mapping[str, bytes] | None = None,
     ) -> Future[Committed]:
-        """Write the vectors of texts by text id; `count` is the number of those written.
+        """Write vectors of texts by text id; `count` is the number of vectors written.
 
         `digests` has a digest for each text whose vector equal texts may reuse. `meta` has values
         for `get_meta`, which are stored in the same commit.

@@ -64,7 +64,7 @@ class _Written:
 
 
 class Begun(NamedTuple):
-    """An open transaction: its connection, the source of new ids, and the revision before it.
+    """An open transaction: its connection, the sources of new ids, the revision before it.
 
     `now` is the time in microseconds since the epoch by the database's clock; None: use the clock
     of this machine.

@@ -55,7 +55,7 @@ class CertificateFiles(ABC, Generic[Loaded]):
     def current(self) -> Loaded:
         """Return the loaded certificate; load it again first if the files have changed."""
         with self._lock:
-            self._look()
+            self._reload_if_changed()
             return self._now
 
     async def watch(self) -> None:
@@ -67,7 +67,7 @@ class CertificateFiles(ABC, Generic[Loaded]):
             self._warn()
             await asyncio.sleep(_DAY)
 
-    def _look(self) -> None:
+    def _reload_if_changed(self) -> None:
         """Load the files again if they have changed; on failure, log it and keep the old ones."""
         stamps = self._stamps()
         if stamps == self._seen:
@@ -91,7 +91,7 @@ class CertificateFiles(ABC, Generic[Loaded]):
         return loaded, pem.period_of(self._certificate)
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """Return an identification of each file's version, by which a change is noticed."""
+        """Return a stamp of each file, None if it is missing; a changed file has another stamp."""
         return [_stamp(path) for path in self._paths]
 
     def _warn(self) -> None:

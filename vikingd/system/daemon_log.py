@@ -35,7 +35,7 @@ def open_log() -> int:
 
 
 def last_lines(count: int) -> list[str]:
-    """Return up to `count` last lines that the log has since the last start; [] without a log.
+    """Return the last lines of the log since the last start, at most `count`; [] without a log.
 
     Raises:
         ValueError: the user has no home directory.

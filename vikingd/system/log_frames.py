@@ -1,9 +1,9 @@
 """Reads of SQLite's write-ahead log (`-wal`) without SQLite, to find damage that SQLite ignores.
 
-SQLite takes the frames of a log up to the first one with a wrong checksum, and silently ignores the
-rest. That is right for the last transaction, whose frames a power failure may leave in any order.
-But each transaction is on disk before the next one begins. So if a frame follows a commit behind a
-broken frame, committed transactions are lost.
+SQLite reads the frames of a log up to the first one with a wrong checksum, and silently ignores the
+rest. That is right if only the last transaction is broken: a power failure may leave some of its
+frames unwritten. But each transaction is on disk before the next one begins. So if another
+transaction follows the broken one, committed transactions are lost.
 
 The format: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 """
@@ -51,8 +51,8 @@ def log_of(database: Path) -> Path:
 def salts_of(database: Path) -> str:
     """Return the salts (random numbers) in the header of a database's log; NO_LOG without a log.
 
-    SQLite draws new salts when it writes the log from its beginning again. Before that, all frames
-    of the old log are in the database and on disk.
+    SQLite draws new salts when it begins to overwrite the log from its start. By then all frames of
+    the old log are in the database and on disk.
     """
     log = open_log(database)
     try:
@@ -78,8 +78,8 @@ def read_salts(log: int | None) -> str:
 def broken_frame(database: Path) -> int | None:
     """Return the number of a broken frame behind which there are committed transactions.
 
-    None if there is none. No process may write the log meanwhile. A log with a broken header gives
-    None: its frames may have been in the database for long.
+    None if there is none. No process may write the log meanwhile. The result is None for a log with
+    a broken header, because all its frames may already be in the database.
     """
     try:
         with open_regular(log_of(database)) as file:

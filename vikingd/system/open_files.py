@@ -11,10 +11,10 @@ from vikingd.system.log_frames import log_of
 class OpenFiles:
     """Detects that the files of an open database were deleted, replaced or truncated.
 
-    SQLite goes on to commit into a deleted or replaced file, and the next start does not see these
-    commits. In a truncated log, commits come behind a gap, where the next start stops reading. So a
-    write is acknowledged only if the paths still lead to the open files, and no file became shorter
-    since the last commit.
+    SQLite would still commit into a deleted or replaced file, and the next start would not see
+    these commits. In a truncated log, later commits follow a gap, and the next start stops reading
+    there. So a write is acknowledged only if the paths still lead to the open files, and no file
+    became shorter since the last commit.
     """
 
     def __init__(self, database: Path) -> None:

@@ -199,15 +199,15 @@ def lower_process(by: int) -> None:
 
 
 def end_with_parent(ending: signal.Signals, parent: int | None = None) -> None:
-    """Let this process get a signal when its parent ends.
+    """Send this process a signal when its parent ends.
 
-    On Linux the kernel sends it when the thread that started this process ends. Elsewhere a thread
-    checks for the parent twice a second.
+    On Linux the kernel sends it when the parent's thread that started this process ends. Elsewhere
+    a thread of this process checks twice a second whether its parent still runs.
 
     Args:
         ending: the signal.
-        parent: the parent's process id, if it was read earlier: if that parent has ended since,
-            this process exits at once.
+        parent: the process id of the parent. If that process has already ended, this process exits
+            at once. None: the present parent.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, ending, 0, 0, 0)
@@ -256,7 +256,7 @@ def _fields(pid: int | None) -> list[str]:
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
-# Memory, and a process that trusts nobody
+# Memory, and a process without rights
 
 
 def trim() -> None:

@@ -12,13 +12,13 @@ _BACKGROUND = 9
 
 
 def let_finds_go_first() -> None:
-    """Lower the priority of the calling thread, which writes, below threads that answer queries."""
+    """Lower the priority of the calling thread, a writer, below the threads that answer queries."""
     platform.lower_thread(_WRITER)
 
 
 def work_in_background() -> None:
-    """Lower the priority of the calling process so far that it still gets a tenth of a core.
+    """Lower the priority of the calling process below that of the daemon's threads.
 
-    The threads of its parent process come first.
+    Beside a busy thread of the daemon it still gets about a tenth of a core.
     """
     platform.lower_process(_BACKGROUND)

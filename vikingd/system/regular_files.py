@@ -73,7 +73,7 @@ def read_text(path: str | os.PathLike[str], limit: int = SMALL, errors: str = "s
 def check_regular(path: Path) -> None:
     """Raise OSError if a path is neither a regular file nor missing.
 
-    Libraries that open files by name are called afterwards.
+    Call this before a library opens the file by its name.
 
     Raises:
         OSError: the path is something else, or cannot be accessed.

@@ -101,7 +101,7 @@ class MarkFile:
             self._log = open_log(self._database)
         if self._file is None:
             self._file = _open_whole(self._path)
-        mark = self._following(store, epoch, revision, read_salts(self._log))
+        mark = self._mark_of_commit(store, epoch, revision, read_salts(self._log))
         if self._file is None:
             self._replace(mark)
         else:
@@ -123,7 +123,7 @@ class MarkFile:
     def begin(self, store: str, epoch: str, revision: int) -> None:
         """Replace the mark by one of another history; it is on disk when this returns."""
         self._last = None
-        mark = self._following(store, epoch, revision, salts_of(self._database))
+        mark = self._mark_of_commit(store, epoch, revision, salts_of(self._database))
         self._replace(mark)
         self._last = mark
 
@@ -134,7 +134,7 @@ class MarkFile:
                 os.close(file)
         self._file = self._log = None
 
-    def _following(self, store: str, epoch: str, revision: int, log: str) -> Mark:
+    def _mark_of_commit(self, store: str, epoch: str, revision: int, log: str) -> Mark:
         """Return the mark of a revision; its `floor` is computed from the last mark and the log."""
         last = self._last
         if log == NO_LOG:
@@ -142,7 +142,7 @@ class MarkFile:
         elif last is None or last.store != store or not last.log:
             floor = 0
         else:
-            # SQLite has begun the log again: all that was committed before is in the database.
+            # With other salts SQLite has begun the log again: earlier commits are in the database.
             floor = last.floor if last.log == log else last.revision
         return Mark(store, epoch, revision, log, floor)
 

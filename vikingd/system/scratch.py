@@ -48,9 +48,9 @@ def scratch(purpose: str) -> Iterator[Path]:
 def _signals_later() -> Iterator[None]:
     """Delay SIGTERM and SIGINT until the block has ended.
 
-    They would leave a directory half made or half deleted. A signal mask is not enough: another
-    thread may take the signal, and Python runs its handler here. If a parent with several threads
-    dies, more than one signal comes.
+    Otherwise a signal could leave a directory half made or half deleted. A signal mask of this
+    thread is not enough: the system may deliver the signal to another thread, and Python then runs
+    the handler on this one. Each signal is raised once afterwards, even if it came several times.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers run on the main thread

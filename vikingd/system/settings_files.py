@@ -35,7 +35,7 @@ class Part(Protocol):
     """
 
     def put(self, whole: Any) -> None:
-        """Write these settings into `whole`; an older form of them is replaced."""
+        """Write these settings into `whole`, and replace the form that older versions wrote."""
 
     def take(self, whole: Any) -> None:
         """Remove these settings from `whole`, and lists and tables that become empty thereby."""
@@ -112,7 +112,9 @@ def with_parts(path: Path, parts: Sequence[Part]) -> Change:
 
 
 def without_parts(path: Path, parts: Sequence[Part]) -> Change:
-    """Return the change that removes settings from a file, or the file if nothing else is in it.
+    """Return the change that removes settings from a file; nothing is written.
+
+    A file without any other settings is removed as a whole.
 
     Raises:
         NotChanged: as `with_parts`.
@@ -121,13 +123,13 @@ def without_parts(path: Path, parts: Sequence[Part]) -> Change:
 
 
 def merged(path: Path, text: str, parts: Sequence[Part], *, take: bool = False) -> str:
-    """Return the text of a file with settings merged in; the same text if it has them already.
+    """Return the text of a file with settings merged in or removed; `text` if nothing changes.
 
     Args:
         path: the path of the file; its ending tells JSON from TOML.
         text: the present text of the file; "" if there is none.
         parts: the settings.
-        take: remove the settings instead.
+        take: remove the settings instead of merging them in.
 
     Raises:
         NotChanged: as `with_parts`.
@@ -325,7 +327,11 @@ def _content(path: Path) -> bytes | None:
 
 
 def _content_to_change(path: Path) -> bytes | None:
-    """Return the content of a file, None if it does not exist; errors become NotChanged."""
+    """Return the content of a file, None if it does not exist.
+
+    Raises:
+        NotChanged: the file cannot be read.
+    """
     try:
         return _content(path)
     except OSError as error:

@@ -48,8 +48,8 @@ class DescriberFigures(NamedTuple):
 class _Distribution:
     """A histogram: the number of values in each bucket, and their sum.
 
-    A bucket holds the values above the previous bound and up to its own, included. Each find
-    records seven values; the histogram of prometheus_client takes four times as long.
+    A bucket counts the values v with previous bound < v <= own bound. Each find records seven
+    values. The histogram of prometheus_client would take four times as long.
     """
 
     __slots__ = ("bounds", "counts", "total")
@@ -185,7 +185,7 @@ class Metrics(Collector):
             self._call_seconds[rpc,].observe(seconds)
 
     def took(self, rpc: str, stages: Sequence[Stage]) -> None:
-        """Record the seconds of each finished stage of a call, and pass the stages to tracing."""
+        """Record the seconds of the finished stages of a call, and pass the stages to tracing."""
         with self._lock:
             if (rpc,) not in self._results:
                 for figures in (self._empty, self._degraded, self._results, self._top_score):
@@ -198,7 +198,7 @@ class Metrics(Collector):
     def answered(
         self, rpc: str, method: str, results: int, top_score: float, *, degraded: bool
     ) -> None:
-        """Record an answer: its number of results and its best score, if there are results."""
+        """Record an answer: its number of results, the best score, and whether it was degraded."""
         with self._lock:
             of_rpc = (rpc,)
             self._answers[rpc, method] += 1

@@ -97,7 +97,7 @@ class Tracing:
             span.end(zero + int(ended * 1e9))
 
     def close(self, seconds: float) -> None:
-        """Export the spans that wait, for at most so many seconds; the rest is lost."""
+        """Export the waiting spans within this time; spans that are left then are lost."""
         # The provider itself would wait for half a minute, so nobody joins this thread.
         flush = threading.Thread(target=self._provider.shutdown, daemon=True)
         flush.start()

@@ -159,13 +159,39 @@ def add_words(known: Sequence[bytes], new: Sequence[bytes]) -> list[bytes]:
 
 def look_up(texts: Sequence[bytes], known: Sequence[bytes]) -> list[list[int]]:
     """Return the numbers of the words of each text."""
-    return [[number_of(word, known) for word in split_at_blanks(text)] for text in texts]
+    return [[number_of(word, known) for word in words_of(text)] for text in texts]
 
 
-def split_at_blanks(text: bytes) -> list[bytes]:
-    """Return the words of a text."""
-    spaced = bytes(32 if byte < 128 and is_blank(byte) else byte for byte in text)
-    return [word for word in spaced.split(b" ") if word]
+def may_be_digit(byte: int) -> bool:
+    """Return True for an ASCII digit, and for a byte of a character that is not ASCII."""
+    return bytes([byte]).isdigit() or byte > 127
+
+
+def ends_word(text: bytes, at: int, start: int) -> bool:
+    """Return True if a word that begins at `start` ends before text[at]."""
+    sign = chr(text[at])
+    if sign in ",'":
+        beside = text[max(at - 1, start) : at] + text[at + 1 : at + 2]
+        return len(beside) < 2 or not all(map(may_be_digit, beside))
+    return text[at] < 128 and (is_blank(text[at]) or sign in '!"$%()*;<=>?[]^`{|}~')
+
+
+def words_of(text: bytes) -> list[bytes]:
+    """Return the words of a text; a byte 1 and all after it up to a blank are in the same word."""
+    found = []
+    for run in bytes(32 if byte < 128 and is_blank(byte) else byte for byte in text).split(b" "):
+        plain, mark, defined = run.partition(b"\x01")
+        start = 0
+        for at in range(len(plain)):
+            if ends_word(run, at, start):
+                found.append(plain[start:at].strip(_JOINTS))
+                start = at + 1
+        last = plain[start:].lstrip(_JOINTS)
+        found.append(last + mark + defined if mark else last.rstrip(_JOINTS))
+    return [word for word in found if word]
+
+
+_JOINTS = b"&'-,./:@\\"
 
 
 def terms_of(numbers: Sequence[Sequence[int]], terms: Sequence[Sequence[int]]) -> list[list[int]]:

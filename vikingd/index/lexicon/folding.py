@@ -20,19 +20,22 @@ from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, characters, lazy, ma
 
 # Non-breaking and narrow spaces, which separate the groups of digits of a number.
 _SPACES_OF_NUMBERS = "\xa0\u2007\u2009\u202f"
+# The space in 1 250, if it is one of these.
 _GROUP_SPACE = lazy(rf"(?<=\d)[{_SPACES_OF_NUMBERS}](?=\d{{3}}(?!\d))")
-# A soft hyphen at the end of a line divides a word.
+# A soft hyphen at the end of a line and the line break after it: both divide one word.
 _HYPHENATED = re.compile(r"\xad[ \t]*\r?\n[ \t]*")
 # A non-joiner between Arabic letters divides a Persian word into parts, so it stays.
 _INVISIBLE = lazy(rf"(?!(?<=[\u0620-\u08ff])\u200c[\u0620-\u08ff])[{WITHIN_WORDS}]")
 
+# Numbers with separators: 1,250,000 and 12,50,000 and 1'250; not 100,20 or 1,2,3.
 _GROUPED = lazy(
     r"(?<![\d,'’])(?:\d{1,3}([,'’])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3})(?![,'’]?\d)"
 )
 _SEPARATORS = lazy("[,'’]+")
+# 1.250.000, but not 1.250, which may be a decimal number.
 _DOTTED = lazy(r"\d{1,3}(?:\.\d{3}){2,}")
 
-# Letters that keyboards and older texts write differently, and signs that divide no word.
+# Variants of letters, which keyboards and older texts use, and invisible signs within words.
 _USUAL = str.maketrans({
     "\u06cc": "\u064a", "\u06a9": "\u0643", "\u06c1": "\u0647", "\u06d5": "\u0647",  # of Arabic
     "\u0640": None, "\u200c": None,  # the tatweel, the non-joiner
@@ -66,6 +69,7 @@ _AFTER = (
 )
 _STACKED = "\u1039\u17d2"  # the next consonant is below this one
 _BASE = rf"[^{_TIBETAN}{_BEFORE}{_AFTER}{_STACKED}\u0f0b]"
+# ภาษา gives ภา and ษา: a consonant with its vowel.
 _CLUSTER = lazy(
     rf"[{_TIBETAN}]+|[{_BEFORE}]*{_BASE}(?:[{_STACKED}]{_BASE}|[\u1000-\u1021](?=\u1037?\u103a)"
     rf"|[{_AFTER}{_STACKED}])*|[{_BEFORE}{_AFTER}{_STACKED}]+"
@@ -95,7 +99,7 @@ def without_invisible(piece: str) -> str:
 
 @cache
 def word_characters() -> str:
-    """Return a regular expression's class of the characters of words, such as letters and digits.
+    """Return the characters of words, such as letters and digits, as `[...]` of a regex.
 
     It also has marks, "_" and invisible characters, but no character of a script without spaces.
     Planes above the first one have few characters that end a word; only their emoji and tags do.
@@ -134,7 +138,8 @@ def with_ascii_digits(piece: str) -> str:
 def numbers(piece: str) -> list[str]:
     """Split a piece at its commas, but not inside a number.
 
-    1,250,000 gives 1250000, and so does 12,50,000. 100,200,300 may be a list, so its parts follow.
+    1,250,000 gives 1250000, and so does 12,50,000. 100,200,300 may be a list, so it gives
+    100200300 and also 100, 200 and 300.
     """
     whole = _GROUPED.sub(lambda found: _SEPARATORS.sub("", found[0]), piece)
     parts = _SEPARATORS.split(piece)

@@ -22,7 +22,7 @@ _MANY_CHARACTERS = 1 << 22  # texts are kept up to here before they are posted t
 
 
 def added(levels: Levels, new: Postings) -> Levels:
-    """Return the levels with new postings; the rows of their texts must be above all others.
+    """Return the levels with `new` added; its texts must have greater rows than all others.
 
     New postings go into the small level. A level that is full is merged into the next larger one,
     so that a commit of one text moves few postings.
@@ -43,9 +43,11 @@ def as_one(levels: Levels) -> Postings:
 
 
 def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
-    """Return postings for (key of a term, row of a text, number of terms in its title) triples.
+    """Return the postings of titles.
 
-    The rows must be ascending.
+    Args:
+        titles: (key of a term, row of the file's first text, number of terms of the title), in the
+            order of rows.
     """
     keys = np.array([key for key, _, _ in titles], np.uint64)
     order = np.argsort(keys, kind="stable")

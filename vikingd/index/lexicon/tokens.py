@@ -9,8 +9,9 @@ a query without accents finds, and the form as it is written, so that a text wit
 form is first.
 
 A stop word with a capital letter, and a name such as AT&T, is a term of its own kind, a *name*. It
-does not count in the length of a text. Queries have names only where nothing else is left of them,
-or where capitals tell IT from it. A definition in source code is a name, too: `definition_term`.
+does not count in the length of a text. In a query, a stop word is a name only if it is in capitals
+(IT), or if the query has no other words. A definition in source code is a name, too, see
+`definition_term`.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
 
 def _compound(word: str) -> str:
-    """Return a pattern for words joined by signs, such as src/main.py, R&D or v1.2; C++ and F#."""
+    """Return a pattern of words joined by signs: src/main.py, R&D, v1.2; also of C++ and F#."""
     joint = r"(?::(?://|:|\\)?|[-./@\\\u200c]|&(?!.\+\+|.#)|[,'\u2019](?<=\d.)(?=\d\d\d?(?!\d)))"
     # No group is possessive: Python 3.11.2 keeps the text that a failed repetition has read.
     return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*"
@@ -85,7 +86,7 @@ def _compound(word: str) -> str:
 
 _DEFINED = rf"{_DEFINES}\S*"
 _ASCII_PIECE = re.compile(rf"{_DEFINED}|{_compound('[A-Za-z0-9_]')}")
-# The lookahead takes two CJK characters, and one is consumed. So bigrams overlap.
+# 你好吗 gives 你好, 好吗 and 吗: the lookahead matches two CJK characters, and one is consumed.
 _PIECE = lazy(
     lambda: (
         rf"(?=({_DEFINED}|[{CJK_CHARS}]{{2}}|[{CJK_CHARS}](?:[{WITHIN_WORDS}]++[{CJK_CHARS}])?"
@@ -98,10 +99,10 @@ _SPACELESS = lazy(f"[{SPACELESS_CHARS}]")
 _UNSPACED = lazy(f"[{CJK_CHARS}{SPACELESS_CHARS}]")
 _LETTERS = re.compile("[A-Za-z]{2,}")
 _SPACE = re.compile(r"\s")
-_WITH_AND = re.compile(r"[A-Za-z]\w*(?:&[A-Za-z]\w*)+")
+_WITH_AND = re.compile(r"[A-Za-z]\w*(?:&[A-Za-z]\w*)+")  # R&D, AT&T
 
-# From the outside in: a path, its names, their words. The last pattern divides camelCase,
-# PascalCase, HTTPServer and sha256, but not the plural of an acronym (URLs).
+# src/data_file.py is split at /, then data_file.py at ., then data_file at _. The last pattern
+# splits camelCase, PascalCase, HTTPServer and sha256, but not the plural of an acronym (URLs).
 _SEPARATORS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -116,9 +117,8 @@ _SEPARATORS = tuple(
 )
 _CAMEL = len(_SEPARATORS) - 1
 
-# The signs of an identifier, besides two slashes around a name. These are no signs: a hyphen
-# (well-known, covid-19), a digit before letters only (2nd, 10am), one slash (and/or), dots between
-# single letters (e.g.).
+# A piece of a query that matches this, or `_TWO_SLASHES`, is an identifier. These are not
+# identifiers: well-known, covid-19, 2nd, 10am, and/or, e.g.
 _IDENTIFIER = re.compile(
     r"_|[^\W\d_]\d"  # snake_case, E4102
     r"|[a-z][A-Z]|[A-Z]{2}[a-z]{2}"  # camelCase, HTTPException
@@ -127,7 +127,7 @@ _IDENTIFIER = re.compile(
     r"|[^\W\d_]\w*:[:/]*\w"  # std::vector, main:42
     r"|[A-Za-z]&[A-Za-z]"  # R&D
 )
-_TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
+_TWO_SLASHES = re.compile(r"[/\\].*[/\\]")  # /usr/bin, src/main/app
 
 
 class _Stemming(threading.local):
@@ -188,11 +188,11 @@ def definition_term(name: str) -> str:
 def parts(
     text: str, name: str = "", heading: str = "", defined: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the normalised strings whose terms index a text; a repeat counts in frequencies.
+    """Return the normalised strings whose terms index a text; a repeated string counts twice.
 
-    They are the text, its heading (HEADING times with that in the text), the name of its file
-    unless that is a number, stop words of the heading as names, and the identifiers in `defined`,
-    which the text defines (see `definition_term`).
+    They are the text; its heading, HEADING - 1 times, because the text begins with it; the name of
+    its file, unless that is a number; the stop words of heading and name, as names; and the
+    identifiers that the text defines (`defined`, see `definition_term`).
     """
     found: tuple[str, ...] = (prepared(text),)
     if heading:
@@ -231,7 +231,7 @@ def heading_of(text: IndexedText, abstract: str) -> str:
 
 
 def title_keys(title: str) -> tuple[int, ...]:
-    """Return the keys of a title's terms, each once and without names; see `as_titles`."""
+    """Return the keys (see `as_titles`) of the terms of a title, each once; names are left out."""
     found = hashes(prepared(title))
     # Faster than numpy: a title has few terms.
     terms = sorted(set(struct.unpack(f"<{len(found) // 8}Q", found)))
@@ -239,7 +239,7 @@ def title_keys(title: str) -> tuple[int, ...]:
 
 
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Convert hashes of terms to their keys in titles, which differ from those in texts."""
+    """Convert hashes of terms to keys of titles, by which titles have postings of their own."""
     return hashes ^ np.uint64(_TITLE)
 
 
@@ -270,9 +270,10 @@ def query_terms(text: str) -> QueryTerms:
 
 @lru_cache(maxsize=_QUERIES)
 def definition_terms(name: str) -> QueryTerms:
-    """Return the query terms that find the definition of an identifier, then its uses.
+    """Return the query terms for an identifier: that of its definition, and those of its uses.
 
-    The definition outweighs any number of uses in a text. Do not write to the arrays.
+    The term of the definition has the most weight, so that texts with the definition come first. Do
+    not write to the arrays.
     """
     asked = _query_terms(name)
     term = definition_term(name)
@@ -307,9 +308,10 @@ def _of_weights(weights: Mapping[str, float], identifiers: tuple[int, ...]) -> Q
 
 
 def _query_words(piece: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of a piece of a query, each as its forms.
+    """Return the words of a piece of a query, each as a tuple of its forms.
 
-    Of a piece in Thai, or another script without spaces, only bigrams of clusters are returned.
+    For a piece of several clusters in Thai, or another script without spaces, the words are the
+    bigrams of its clusters.
     """
     words = _PIECE_WORDS[piece]
     if _SPACELESS.match(piece) and (several := len(clusters(without_invisible(piece))) - 1):
@@ -339,7 +341,7 @@ _remembered_terms = lru_cache(maxsize=_QUERIES)(_query_terms)
 
 
 def _pieces(text: str) -> list[str]:
-    """Split a text at spaces and punctuation; each CJK character is a piece with the next one.
+    """Split a text at spaces and punctuation; CJK text gives overlapping pairs of characters.
 
     A run of Thai, or of another script without spaces, is one piece.
     """
@@ -417,42 +419,43 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
         out += [forms for forms in words if forms[0][0] != _NAME]
         return
     for part in numbers(piece) if piece[:1].isdecimal() or "," in piece else (piece,):
-        _collect(part, 0, out)
+        out += _segment_words(part)
         if number := dotted_number(part):
             out.append((number,))
 
 
-def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
-    """Append the words of a segment to `out`: the whole, then its parts.
+def _segment_words(segment: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of a segment of a piece, each as its forms: the whole, then its parts.
 
-    `http/server.py` gives itself, http, server.py, server and py. `level` is the first of
-    `_SEPARATORS` at which the segment is split.
+    `http/server.py` gives itself, http, server.py, server and py.
     """
-    parts = [segment]
+    parts, level = [segment], 0
     if segment.isalnum():
         is_whole = segment.isdecimal() or (segment.isalpha() and segment[1:].islower())
-        level = len(_SEPARATORS) if is_whole else max(level, _CAMEL)
+        level = len(_SEPARATORS) if is_whole else _CAMEL
     while parts == [segment] and level < len(_SEPARATORS):
         if level == _CAMEL and len(segment) > MAX_TERM:
-            return
+            return ()
         parts = [part for part in _SEPARATORS[level].split(segment) if part]
         level += 1
     if not parts:
-        return
-    if len(segment) <= MAX_TERM:
-        out += _forms(segment)
+        return ()
+    words = _forms(segment) if len(segment) <= MAX_TERM else []
     is_camel = level > _CAMEL
-    if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
-        return
-    for part in parts:
-        if len(part) > 1 or not is_camel:  # a single letter has no meaning: the E of E4102
-            _collect(part, level, out)
+    if parts != [segment] and not (is_camel and len(parts) > _MAX_CAMEL_PARTS):
+        for part in parts:
+            if len(part) > 1 or not is_camel:  # a single letter has no meaning: the E of E4102
+                words += _SEGMENT_WORDS[part]  # a part is not split again at the same separators
+    return tuple(words)
+
+
+_SEGMENT_WORDS = _Memo(_segment_words)
 
 
 def _forms(segment: str) -> list[tuple[str, ...]]:
     """Return a word as a list of one tuple, its forms: [("cafe", "café")] for café.
 
-    A stop word gives a name, or [].
+    A stop word with a capital letter gives a name, any other stop word [].
     """
     term = segment.casefold()
     if term in STOP_WORDS:

@@ -11,10 +11,11 @@ from vikingd.domain.store_changes import IndexedText
 from vikingd.domain.text import lazy, marks
 from vikingd.index.lexicon.tokens import term_hash
 
-_ASKS: Final = 1  # the bit of a turn that asks
+_ASKS: Final = 1  # the bit of a turn with a question mark
 _SPEAKERS: Final = (1 << 30) - 1  # the largest number of a speaker
 
-# At most four words, which may be bold. A link has a colon, too.
+# A name of at most four words before a colon, which may be bold: "Ana:", "**Dr. Ana Li**:". The
+# colon of https:// is not matched.
 _SPEAKER = lazy(
     lambda: (
         rf"\s*[*_]{{0,2}}([^\W\d_][\w{marks()}.'’-]*(?: [\w{marks()}.'’-]+){{0,3}})[*_]{{0,2}}"

@@ -96,9 +96,10 @@ class Vocabulary:
 def _appended(
     bounds: I64, values: npt.NDArray[Any], count: int, new: Sequence[bytes]
 ) -> tuple[I64, npt.NDArray[Any]]:
-    """Append items to a list of byte strings, which is stored as (offsets, values).
+    """Append byte strings to a list that is stored as (offsets, joined values).
 
-    The first `count` items stay; items after them are overwritten.
+    The list keeps its first `count` items; any others are overwritten. Returns the new offsets and
+    values.
     """
     start = bounds[count]
     ends = start + np.cumsum([len(one) // values.itemsize for one in new])

@@ -39,7 +39,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 class _Entries(NamedTuple):
-    """Values of nodes: (node, code of the value, first revision, end of its revisions)."""
+    """Values of nodes, as four arrays: node, code of the value, first revision, end of validity."""
 
     nodes: _Array  # int32
     codes: _Array  # int32
@@ -87,7 +87,7 @@ class _Values:
         return code
 
     def satisfying(self, where: Filter, codes: _Array) -> _Mask:
-        """Return a mask of `codes`: True where the value satisfies one clause of a filter."""
+        """Return a mask of `codes`: True where the value satisfies `where`, a single comparison."""
         if where.op == "$in":
             wanted = [self._codes[value] for value in where.operands if value in self._codes]
             if len(wanted) == 1:
@@ -108,7 +108,7 @@ class _Values:
 
 
 class _View(NamedTuple):
-    """The entries of a column that are complete; a reader takes them all by one reference."""
+    """The complete entries of a column. A reader gets all of them by reading one reference."""
 
     room: _Entries  # with unused places at the end
     length: int  # entries in use
@@ -152,7 +152,7 @@ class _Column:
         self.view.room.died[place] = revision
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Return a mask bool[nodes]: True for nodes that satisfy one clause of a filter."""
+        """Return a mask bool[nodes]: True for nodes that satisfy `where`, a single comparison."""
         view = self.view
         entries = view.entries()
         if where.op == "$exists":
@@ -166,9 +166,9 @@ class _Column:
         return out[:nodes]
 
     def value_at(self, place: int, revision: int) -> tuple[Value | NoValue] | None:
-        """Return a tuple of the entry's value; None if the entry is not valid at the revision.
+        """Return the value of an entry as a tuple of one; None if it is not valid at the revision.
 
-        The tuple tells a value of None from no value.
+        The value itself may be None, so it is in a tuple.
         """
         room = self.view.room
         if room.born.item(place) <= revision < room.died.item(place):
@@ -176,9 +176,10 @@ class _Column:
         return None
 
     def values_of(self, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
-        """Return a value by node, valid at a revision, for nodes whose metadata changed since.
+        """Return the value that each of these nodes had at a revision, by node.
 
-        All entries are read. {} if no entry was added or removed after the revision.
+        {} if no entry was added or removed after the revision, because the newest entries of the
+        nodes are valid then. Otherwise all entries are scanned.
         """
         view = self.view
         if not self._removed and revision >= view.newest:
@@ -190,7 +191,7 @@ class _Column:
         pairs = zip(entries.nodes.tolist(), entries.codes.tolist(), strict=True)
         return {node: by_code[code] for node, code in pairs}
 
-    def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
+    def compacted(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
         """Return a new column with the entries valid at a revision, sorted by new node number.
 
         Node i becomes `mapping[i]`; a negative number drops it.
@@ -285,17 +286,17 @@ class Columns:
                 if place >> 32 == number and (value := column.value_at(place & _ENTRY, revision)):
                     found[node] = value[0]
                 at += 1
-        # A writer may have changed the others after the revision.
+        # The writer may have replaced the metadata of the other nodes after the revision.
         return column.values_of([one for one in nodes if one not in found], revision) | found
 
     def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> Columns:
-        """Return the columns for a compacted index: the entries valid at a revision, from 0 on.
+        """Return the columns for a compacted index: the entries that are valid at a revision.
 
-        Node i becomes `mapping[i]`; a negative number drops it. Any thread may call this, with a
-        revision that is completely written.
+        In the copy they are valid from revision 0 on. Node i becomes `mapping[i]`; a negative
+        number drops it. Any thread may call this, with a revision that is completely written.
         """
         columns = {
-            path: self._columns[number].kept(mapping, revision)
+            path: self._columns[number].compacted(mapping, revision)
             for path, number in list(self._numbers.items())
         }
         return Columns._of({path: column for path, column in columns.items() if column.view.length})
@@ -383,5 +384,5 @@ def _value(listed: Any) -> Value:
 
 
 def _doubled(items: _Array, fill: object) -> _Array:
-    """Return a copy of an array with twice its length; new items are `fill`."""
+    """Return a copy of an array with twice its length; the new items have the value `fill`."""
     return np.concatenate([items, np.full(max(4, len(items)), fill, items.dtype)])

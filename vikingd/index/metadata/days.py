@@ -14,9 +14,9 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 def with_day(metadata: Mapping[str, Any], time: int | None) -> Mapping[str, Any]:
-    """Return the metadata with the day of `time` (microseconds, UTC) under a hidden key.
+    """Return the metadata with the day of `time` under a key that users cannot name.
 
-    None adds nothing.
+    `time` is in microseconds since 1970-01-01 UTC; with None the metadata is returned unchanged.
     """
     return metadata if time is None else {**metadata, _DAY: time // _MICROSECONDS}
 

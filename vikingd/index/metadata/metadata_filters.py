@@ -20,7 +20,7 @@ MAX_CLAUSES = 256
 MAX_PATH = 256
 """Characters of a path; metadata at longer paths are not kept and cannot be filtered."""
 
-# The form of a value that is compared and hashed. A bool is boxed, because True == 1.0.
+# A value in the form in which it is compared and hashed: a bool is (True,), because True == 1.0.
 Value = str | float | tuple[bool] | None
 
 
@@ -124,7 +124,7 @@ def _negation(part: Filter) -> Filter:
 
 
 def _object(where: object, field: str, depth: int) -> Iterator[tuple[str, Any, str]]:
-    """Return (key, value, field name for errors) of each entry of an object in a filter.
+    """Yield (key, value, field name for errors) of each entry of a JSON object in a filter.
 
     Raises:
         InvalidField: it is not an object, or is nested too deeply.

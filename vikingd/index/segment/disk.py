@@ -198,7 +198,7 @@ def _folder(root: Path, generation: int) -> Path:
 
 
 def stamp(root: Path) -> tuple[int, int] | None:
-    """Return a value by which a new current base is noticed; None if there is no base."""
+    """Return a value that changes when another base becomes current; None if there is no base."""
     try:
         status = (root / _CURRENT).stat()
     except FileNotFoundError:
@@ -207,7 +207,7 @@ def stamp(root: Path) -> tuple[int, int] | None:
 
 
 def remove_others(root: Path, keep: Path) -> None:
-    """Delete all bases but `keep`. Pages that are still mapped can be read on."""
+    """Delete all bases but `keep`. A process that has mapped a deleted base can still read it."""
     for path in root.glob("base-*"):
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)

@@ -38,7 +38,7 @@ from vikingd.index.lexicon import tokens
 
 
 class Numbering(Enum):
-    """The items to which the entries of an array belong: directories, files, texts or others."""
+    """The kind of items that an array has an entry for, such as directories, files or texts."""
 
     DIRECTORIES = auto()
     FILES = auto()
@@ -55,14 +55,17 @@ class Numbering(Enum):
 class Shape:
     """The shape of an array.
 
-    `width` is the count of numbers in an entry, or a function of the vectors' dimension; None for a
-    scalar. With `is_offsets` the array has one entry more: item i has the slice from entry i to
-    entry i + 1 of another array. With `checked_late` the checksum of a large file may be compared
-    after the start, because a wrong value leads no kernel out of an array, or because `checks`
-    looks at it.
+    Attributes:
+        numbering: the kind of the items; each has one entry.
+        width: the count of numbers in an entry, or a function that computes it from the dimension
+            of vectors; None: an entry is one number.
+        is_offsets: the array has one entry more. Item i has the slice from entry i to entry i + 1
+            of another array.
+        checked_late: the checksum of a large file may be compared after the start, because no
+            kernel uses the values as indexes, or because `checks` checks their range at the start.
     """
 
-    numbering: Numbering  # of the items that have an entry each
+    numbering: Numbering
     width: int | Callable[[int], int] | None = None
     is_offsets: bool = False
     checked_late: bool = False
@@ -206,7 +209,7 @@ class GrowingArrays(CommonArrays):
         return Sizes(len(self.dir_parent), len(self.file_dir), len(self.text_file))
 
     def grown(self, used: Sizes, room: Sizes) -> GrowingArrays:
-        """Return copies of all arrays with `room` rows, of which the first `used` are set."""
+        """Return copies of all arrays with `room` rows; the first `used` rows are copied."""
         arrays = {
             name: grown(getattr(self, name)[: used.of(field)], room.of(field))
             for name, field in GROWING.items()
@@ -215,14 +218,14 @@ class GrowingArrays(CommonArrays):
 
 
 class Sizes(NamedTuple):
-    """Three numbers: of directories, of files and of texts."""
+    """The numbers of directories, files and texts."""
 
     directories: int
     files: int
     texts: int
 
     def of(self, field: ArrayField) -> int:
-        """Return the number of directories, files or texts: the one of the array's entries."""
+        """Return the number for an array: that of directories, files or texts, by its numbering."""
         return self[_ROW_NUMBERINGS.index(field.shape.numbering)]
 
 

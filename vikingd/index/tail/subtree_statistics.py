@@ -26,8 +26,8 @@ class ReusedRows:
         self._base = base
         self._free: I32 = np.zeros(0, np.int32)
         self._replaced: list[I32] = []  # by the present commit
-        # Rows with the last snapshot that shows them. Snapshots end in any order, but older ones
-        # show the rows too. So rows are freed in this order only.
+        # (The last snapshot that shows some rows, these rows), in the order of snapshots. Older
+        # snapshots show the rows, too, so rows are freed from the left only.
         self._retired: deque[tuple[weakref.ref[Snapshot], I32]] = deque()
 
     def take(self, count: int) -> I32:

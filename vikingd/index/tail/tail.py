@@ -51,7 +51,7 @@ class Tail:
 
     Attributes:
         revision: the newest commit that was applied.
-        rewritten: the number of contexts that were written again and kept their row.
+        rewritten: the number of times that an existing context was written again in its row.
     """
 
     def __init__(self, base: Base, prior: F32, room: int, vocabulary: Vocabulary) -> None:
@@ -83,8 +83,8 @@ class Tail:
     def changed(self) -> int:
         """The number of changed rows, which decides when to compact.
 
-        These are texts, or directories and rewritten contexts if there are more of them. All take
-        memory, even when no text changes.
+        It is the greater of two numbers: changed texts, or new directories and rewritten contexts,
+        since the latter take memory even if no text changes.
         """
         directories = self.rows.directories - self.base.segment.sizes.directories
         return max(
@@ -93,7 +93,7 @@ class Tail:
         )
 
     def columns_of(self, node: Node) -> Columns:
-        """Return the metadata of all files if `node` is a file, else that of all directories."""
+        """Return the columns that have the metadata of a node: those of files or of directories."""
         return self.base.file_columns if is_file(node) else self.base.dir_columns
 
     def _make_room(self, more: Sizes) -> None:
@@ -148,8 +148,8 @@ class Tail:
 class Commit:
     """One commit while it is applied to a tail.
 
-    Rows are made at once. Terms, vectors, links and the statistics of directories follow at the
-    end, all together.
+    `take` appends the rows of each change. `finish` then writes the terms, vectors, links and
+    statistics of all changes together.
     """
 
     def __init__(self, tail: Tail, revision: int, upserts: Sequence[str]) -> None:
@@ -188,9 +188,9 @@ class Commit:
                 self._link(link)
 
     def _upsert(self, change: Upsert) -> None:
-        """Write a context: a new one, or a new version of the one at its URI.
+        """Write a new context, or a new version of the context at this URI.
 
-        Old metadata are removed, and so are the texts from the first changed one on.
+        The old metadata and the texts from the first changed one on are removed.
         """
         tail, uri = self._tail, change.uri
         may_exist = uri in self._maybe_in_base or tail.names.has_in_tail(uri)
@@ -336,7 +336,7 @@ class Commit:
             self._links_of(one)[other] = self._links_of(other)[one] = link.reason
 
     def _links_of(self, node: Node) -> dict[Node, str]:
-        """Return the links of a node as a dict to change; snapshots keep the old dict."""
+        """Return the commit's own copy of a node's links, to change; snapshots keep the old one."""
         if node not in self._links:
             self._links[node] = dict(self._tail.links.get(node, {}))
         return self._links[node]

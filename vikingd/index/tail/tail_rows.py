@@ -67,7 +67,7 @@ class Rows:
             self._reserve(Sizes(*(new + spare for new in more)))
 
     def _reserve(self, more: Sizes) -> None:
-        """Make all arrays large enough for `more` rows; a mapped base may be so already.
+        """Make all arrays large enough for `more` rows; copy them only if they are too small.
 
         All arrays are copied together, so that the views of an older snapshot stay consistent: a
         chain and its rows are in the same memory.

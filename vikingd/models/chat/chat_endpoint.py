@@ -13,7 +13,7 @@ from vikingd.models.chat.json_answer import read_json
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import TooLarge
 from vikingd.models.http.openai_client import OPENAI_URL, open_client
-from vikingd.models.http.rate_limits import retry_after
+from vikingd.models.http.retry_headers import retry_after
 
 MAX_ANSWER_BYTES = 64 << 10
 MAX_BODY_BYTES = 1 << 20  # some models send their reasoning too

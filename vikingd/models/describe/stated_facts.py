@@ -176,7 +176,7 @@ Date = tuple[int, int, int]
 
 
 def dates(text: str) -> Iterator[tuple[str, Date]]:
-    """Yield (text, date) for each date in a text that has a month."""
+    """Yield (its words, the date) for each date in a text that states at least the month."""
     for pattern in _DATES:
         for found in pattern.finditer(text):
             fields = found.groupdict()

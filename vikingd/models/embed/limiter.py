@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from vikingd.models.http.rate_limits import rate_limit_reset, retry_after
+from vikingd.models.http.retry_headers import rate_limit_reset, retry_after
 
 LONGEST = 120.0
 """Seconds of the longest pause."""

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from vikingd.models.http.endpoint_secrets import is_loopback, key_in
-from vikingd.models.http.rate_limits import retry_after
+from vikingd.models.http.retry_headers import retry_after
 from vikingd.models.hub.cache import is_offline, size_of
 from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 

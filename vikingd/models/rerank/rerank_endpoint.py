@@ -12,7 +12,7 @@ import httpx
 from vikingd.domain.text import one_line
 from vikingd.models.http.bounded_calls import TooLarge, read_bounded
 from vikingd.models.http.endpoint_secrets import is_loopback, key_in, masked, url_secrets
-from vikingd.models.http.rate_limits import retry_after
+from vikingd.models.http.retry_headers import retry_after
 from vikingd.models.rerank.rerank_forms import FORMS
 from vikingd.models.rerank.rerank_settings import BackendSettings
 from vikingd.models.rerank.reranker_protocol import RerankFailed

@@ -157,7 +157,7 @@ class Listener:
                 self._stopped.wait(_PAUSE)
 
     def tell(self, fault: str) -> None:
-        """Record that the database answers (""), or the reason why it does not.
+        """Record whether the database answers: `fault` is "", or the reason why it does not.
 
         When the database stops answering, all subscriptions are woken, so that waiting calls fail.
         """
@@ -203,7 +203,10 @@ class Listener:
     def _compare_clocks(self, before: float, of_database: float, after: float) -> None:
         """Warn if this node's clock differs by more than 5 s from the database's.
 
-        The times are those of this node before and after it read `of_database`.
+        Args:
+            before: this node's time before it read the database's time.
+            of_database: the database's time.
+            after: this node's time after it read the database's time.
         """
         ahead = max(before - of_database, 0.0) + min(after - of_database, 0.0)
         is_off = abs(ahead) > _CLOCKS_DIFFER

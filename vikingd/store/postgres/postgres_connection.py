@@ -33,9 +33,10 @@ _STATE = {
 }
 """The columns of a tenant's row by the key of the state."""
 
-# A role or a database may have other settings. A node that stops within a transaction must not keep
-# the lock of a tenant for ever. A commit is on the disk, and on the standby if there is one; the
-# warning that it may not be there must arrive. Connections may be idle, and reads long.
+# These replace other settings of the role or the database. The timeouts release the lock of a
+# tenant if its node stops within a transaction. A commit waits for the disk, and for the standby if
+# there is one. The server must send the warning that a commit may not be on the standby. Idle
+# connections and long reads have no timeout.
 _SESSION = """
 SET search_path = vikingd_tenant; SET lock_timeout = '20s';
 SET idle_in_transaction_session_timeout = '30s';
@@ -47,12 +48,14 @@ SELECT set_config(name, '0', false)
     FROM unnest(ARRAY['idle_session_timeout', 'transaction_timeout']) AS name
     WHERE current_setting(name, true) IS NOT NULL
 """
-# A transaction that writes to the log alone; it waits as each commit does.
-_SMALL = "SELECT pg_logical_emit_message(true, 'vikingd', '')"
-_UNKEPT = "store.clean"  # not kept: PostgreSQL recovers by itself after a kill
+# A transaction that changes no table. Its commit waits for the standby like any other commit.
+_EMPTY_COMMIT = "SELECT pg_logical_emit_message(true, 'vikingd', '')"
+_CLEAN = "store.clean"  # not kept: PostgreSQL recovers by itself after a kill
+# What differs in PostgreSQL: ? and ?2, INDEXED BY texts_digest, CAST(x AS BLOB). A quoted string is
+# matched, too, so that a ? in it stays.
 _PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
 
-_own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
+_translations: dict[str, str] = {}  # by shared statement; there are some hundred
 
 
 def connect(url: str) -> psycopg.Connection[TupleRow]:
@@ -122,7 +125,7 @@ def wait_for_standby(db: psycopg.Connection[TupleRow]) -> None:
     Raises:
         Unconfirmed: a timeout or an operator has ended the wait.
     """
-    _confirmed(db, _SMALL)
+    _confirmed(db, _EMPTY_COMMIT)
 
 
 def _confirmed(db: psycopg.Connection[TupleRow], sql: str) -> str:
@@ -169,7 +172,10 @@ class PostgresConnection:
         )
 
     def begin(self, mode: str = "") -> None:
-        """Begin a transaction that sees the rows of the tenant only; `mode` is SQL after BEGIN."""
+        """Begin a transaction that sees the rows of the tenant only.
+
+        `mode` is the SQL after BEGIN, such as "ISOLATION LEVEL REPEATABLE READ".
+        """
         self.db.execute(self._begin.format(mode))
 
     @contextmanager
@@ -207,7 +213,7 @@ class PostgresConnection:
     def execute(self, sql: str, values: Sequence[object] = (), /) -> psycopg.Cursor[TupleRow]:
         """Run one SQL statement and return its result."""
         cursor = self.db.cursor()
-        cursor.execute(_own.get(sql) or _own_form(sql), values or None)
+        cursor.execute(_translations.get(sql) or _translated(sql), values or None)
         return cursor
 
     def executemany(
@@ -215,14 +221,14 @@ class PostgresConnection:
     ) -> psycopg.Cursor[TupleRow]:
         """Run one SQL statement for each row of parameters."""
         cursor = self.db.cursor()
-        cursor.executemany(_own.get(sql) or _own_form(sql), list(rows))
+        cursor.executemany(_translations.get(sql) or _translated(sql), list(rows))
         return cursor
 
     def get_state(self) -> dict[str, Any]:
         """Return the state of the tenant's store by key; {} if the tenant does not exist."""
         columns = ", ".join(_STATE.values())
         row = self.db.execute(f"SELECT {columns} FROM state").fetchone()
-        return dict(zip(_STATE, row, strict=True)) | {_UNKEPT: 1} if row else {}
+        return dict(zip(_STATE, row, strict=True)) | {_CLEAN: 1} if row else {}
 
     def get_meta(self, *keys: str) -> dict[str, Any]:
         """Return values of the table `meta` by key; missing keys are left out."""
@@ -242,18 +248,18 @@ class PostgresConnection:
             columns = ", ".join(f"{_STATE[key]} = ?" for key in state)
             self.execute(f"UPDATE state SET {columns}", tuple(state.values()))
         for key, value in values.items():
-            if key not in _STATE and key != _UNKEPT:
+            if key not in _STATE and key != _CLEAN:
                 self.execute("DELETE FROM meta WHERE key = ?", (key,))
                 self.execute("INSERT INTO meta (key, value) VALUES (?, ?)", (key, _encoded(value)))
 
     def last_ids(self) -> LastIds:
-        """Return the largest ids that were given so far."""
+        """Return the largest ids of contexts, texts and entries so far, deleted ones too."""
         row = self.db.execute("SELECT last_context, last_text, last_entry FROM state").fetchone()
         assert row is not None
         return LastIds(*row)
 
 
-def _own_form(sql: str) -> str:
+def _translated(sql: str) -> str:
     """Translate a shared SQL statement into PostgreSQL's dialect, and cache it for ever.
 
     `?` becomes `$1`, for example. Only constant statements may be passed.
@@ -269,11 +275,11 @@ def _own_form(sql: str) -> str:
             return f"${found[1] or count}"
         return f"convert_to({found[2]}, 'UTF8')" if found[2] else ""
 
-    return _own.setdefault(sql, _PART.sub(replaced, sql))
+    return _translations.setdefault(sql, _PART.sub(replaced, sql))
 
 
 def _encoded(value: object) -> bytes:
-    """Encode a value for the table `meta`: "b" and its bytes, or "j" and its JSON."""
+    """Encode a value for the table `meta`: b"b" before bytes, b"j" before the JSON of others."""
     if isinstance(value, bytes):
         return b"b" + value
     return b"j" + json.dumps(value).encode()

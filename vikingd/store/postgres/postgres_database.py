@@ -43,7 +43,7 @@ class WriteConnection:
     Attributes:
         db: the connection.
         timeline: the server and its timeline, see `timeline_of`.
-        is_new: True until its first use has ended. A connection that was idle since may be broken.
+        is_new: True during its first use. A later use may find that it broke while it was idle.
     """
 
     __slots__ = ("db", "is_new", "timeline")

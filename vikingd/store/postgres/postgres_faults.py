@@ -13,9 +13,11 @@ from psycopg_pool import PoolTimeout
 from vikingd.domain.errors import DiskFull, StoreAway, StoreFailed
 
 _RETRY_AFTER = 1.0  # seconds
-# By the first characters of the SQLSTATE: no connection, too many of them, a server that ends or
-# is no primary any more, and what another transaction has ended.
+# The first characters of an SQLSTATE: no connection, too many connections, a server that shuts
+# down, a server that is no primary any more, a conflict with another transaction, a lock that was
+# not free in time.
 _AWAY = ("08", "53300", "57P", "25006", "40", "55P03")
+# ://ana:secret@ in postgresql://ana:secret@host/db, and password=secret or password = 'a b'.
 _URL = re.compile(r"://\S*@")
 _PASSWORD = re.compile(r"(password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S+)")
 

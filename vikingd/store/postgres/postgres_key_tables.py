@@ -48,7 +48,7 @@ class AccessTables:
 
     @contextmanager
     def noting(self) -> Iterator[PostgresConnection]:
-        """Open a transaction for changes that no node must hear of, such as times of last use."""
+        """Open a transaction without notification of other nodes, such as for times of last use."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)
             with part.transaction():

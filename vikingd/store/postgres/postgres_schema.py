@@ -2,11 +2,11 @@
 
 The tables stand in the schema `vikingd`; each key begins with the tenant. The schema
 `vikingd_tenant` has views of the same names that show one tenant, the one of the setting
-`vikingd.tenant`. All statements of the store go through the views. Without the setting they find
-nothing and can insert nothing, so that none can forget its tenant.
+`vikingd.tenant`. All statements of the store go through the views. Without the setting the views
+are empty and refuse inserts. So a statement without a tenant cannot touch any rows.
 
-The schema `vikingd_access` has the keys of callers and the limits of tenants; each change has a
-number, and the key or the tenant that it changed.
+The schema `vikingd_access` has the keys of callers and the limits of tenants. Each change of them
+is recorded with a number and with the changed key or tenant.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ ON CONFLICT (tenant, text_id) DO UPDATE SET node = excluded.node, until = exclud
 WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 """
 _LEASE_SECONDS = 60
-# A lease of no text: the right to describe the contexts.
+# The lease with the text id 0: the node that has it describes the contexts of the tenant.
 _LEAD = """
 INSERT INTO vikingd.leases AS leases (text_id, node, until)
 SELECT 0, $1, now() + make_interval(secs => $2) FROM state
@@ -263,7 +263,10 @@ class PostgresStore(PostgresReads, SharedStore):
         return self._committing.origin
 
     def forget_removals(self, up_to_revision: int) -> None:
-        """Delete old records of removed contexts; some are kept for nodes that lag behind."""
+        """Delete records of contexts removed up to this revision.
+
+        Those of the last `_KEPT_REMOVALS` revisions are kept for nodes that lag behind.
+        """
         last = up_to_revision - _KEPT_REMOVALS
         if last <= 0:
             return

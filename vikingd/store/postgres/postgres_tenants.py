@@ -24,8 +24,8 @@ INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, 
     epochs, timeline, last_context, last_text, last_entry)
 VALUES ($1, $2, $3, $4, 1, 0, 0, '', '[]', $5, 1, 0, 0) ON CONFLICT (tenant) DO NOTHING
 """
-# A deleted context takes its texts, links, entries and descriptions with it. No node writes a
-# tenant without a row in the table of tenants.
+# The database deletes the texts, links, entries and descriptions of a deleted context itself. The
+# row of the tenant goes last: a node cannot write a tenant without that row.
 _TABLES = ("contexts", "removals", "requests", "leases", "meta")
 _LEFT_WITH_KEYS = """
 SELECT tenant FROM vikingd_access.keys UNION SELECT name FROM vikingd_access.tenants

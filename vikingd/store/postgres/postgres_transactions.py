@@ -95,8 +95,8 @@ class PostgresCommitting(Committing):
         """Begin a transaction and lock the tenant; if an idle connection is broken, try a new one.
 
         Returns:
-            (the connection, the same for this tenant, the transaction's id, the database's time in
-            microseconds since the epoch).
+            (the lent connection, a PostgresConnection for the tenant on it, the transaction's id,
+            the database's time in microseconds since 1970-01-01 UTC).
         """
         for attempt in range(2):
             taken = self._database.take()

@@ -3,10 +3,10 @@
 from vikingd.store.reads.backlog import BacklogReads
 from vikingd.store.reads.change_reads import ChangeReads
 from vikingd.store.reads.context_reads import ContextReads, page_token
+from vikingd.store.reads.database_reads import StoreCounts
 from vikingd.store.reads.description_reads import DescriptionReads
 from vikingd.store.reads.empty_directories import EmptyDirectoryReads
 from vikingd.store.reads.memory_reads import MemoryReads
-from vikingd.store.reads.store_reads import StoreCounts
 from vikingd.store.reads.tree_walk import WalkReads
 
 __all__ = ["Reads", "StoreCounts", "page_token"]

@@ -12,7 +12,7 @@ from vikingd.domain.uri import user_of
 from vikingd.store.checked_rows import vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.reads.backlog_order import CLASSES, Place, fair_order
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
 _DROPPED = "vectors.dropped"  # counts the calls that invalidated digests
@@ -53,12 +53,13 @@ class BacklogReads(DatabaseReads):
     """Reads of the backlog: the texts that wait for their vector."""
 
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
-        """Return up to `limit` texts that wait for their vector, in the order for embedding them.
+        """Return up to `limit` texts that wait for their vector, in the order of embedding.
 
-        Texts with an id in `first` come first, abstracts before passages. Then the tree whose text
-        waits longest takes turns with the trees of the newest texts, see `fair_order`. So a later
-        import does not stop an earlier one, and a small write does not wait for a large import. In
-        each tree, abstracts come before passages, and the files of `LATE_KINDS` come last.
+        Texts with an id in `first` come first, abstracts before passages. After them, texts of the
+        tree that waits longest alternate with texts of the trees written last, see `fair_order`. So
+        a later import does not stop an earlier one, and a small write does not wait for a large
+        import. In each tree, abstracts come before passages, and files such as tests and licences
+        (`LATE_KINDS`) come last.
         """
         with self._snapshot() as db:
             model = db.get_meta("store.model")["store.model"]
@@ -67,7 +68,9 @@ class BacklogReads(DatabaseReads):
             if first:
                 ids = [text_id for (text_id,) in db.execute(_ASKED, (json.dumps(first), limit))]
             if len(ids) < limit:
-                ids += fair_order(_from_end(db, _OLDEST, limit), _from_end(db, _NEWEST, limit))
+                ids += fair_order(
+                    _waiting_by_class(db, _OLDEST, limit), _waiting_by_class(db, _NEWEST, limit)
+                )
             ids = list(dict.fromkeys(ids))[:limit]
             rows = {row[0]: row for row in db.execute(_WAITING, (json.dumps(ids),))}
         waiting = []
@@ -118,9 +121,15 @@ class BacklogReads(DatabaseReads):
             return count, revision_of(db)
 
 
-def _from_end(db: Connection, end: str, limit: int) -> list[list[Place]]:
-    """Return up to `limit` waiting texts of each class; `end` is `_OLDEST` or `_NEWEST`."""
-    return [[Place(*row) for row in db.execute(end, (*one, limit))] for one in CLASSES]
+def _waiting_by_class(db: Connection, statement: str, limit: int) -> list[list[Place]]:
+    """Return up to `limit` waiting texts of each of `CLASSES`, in the order of `statement`.
+
+    Args:
+        db: a connection to the store.
+        statement: `_OLDEST` or `_NEWEST`, which begin with the oldest or the newest text.
+        limit: the largest number of texts of a class.
+    """
+    return [[Place(*row) for row in db.execute(statement, (*one, limit))] for one in CLASSES]
 
 
 def invalidate_digests(db: Connection) -> None:

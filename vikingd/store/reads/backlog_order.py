@@ -16,7 +16,7 @@ LATE_KINDS = (FileKind.TEST, FileKind.GENERATED, FileKind.VENDORED, FileKind.LIC
 """The values of the metadata `kind` of files that come behind the others of their tree."""
 
 CLASSES = ((1, 0), (1, 1), (2, 0), (2, 1))
-"""The classes of the texts of a tree, in the order of the work: (rank, 1 for passages)."""
+"""The classes of waiting texts in the order of embedding: (`rank_of`, 0 abstract or 1 passage)."""
 
 
 class Place(NamedTuple):
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 def fair_order(oldest: Sequence[Sequence[Place]], newest: Sequence[Sequence[Place]]) -> list[int]:
     """Return the ids of waiting texts in the order in which to embed them.
 
-    A text of the longest waiting tree and a text of one of the newest trees come by turns.
+    Texts of the tree that waits longest alternate with texts of the trees written last.
 
     Args:
         oldest: the oldest texts of each of `CLASSES`, the oldest first.
@@ -40,7 +40,7 @@ def fair_order(oldest: Sequence[Sequence[Place]], newest: Sequence[Sequence[Plac
 
 
 def _longest_waiting(classes: Sequence[Sequence[Place]]) -> list[int]:
-    """Return the text ids of the tree that has the oldest text, then all others."""
+    """Return text ids: first those of the tree with the oldest text, then all others."""
     places = list(chain.from_iterable(classes))
     if not places:
         return []

@@ -10,8 +10,8 @@ from vikingd.domain.store_changes import AllLinks, Change, Filled, Linked, Remov
 from vikingd.domain.uri import ROOT, ancestors, parent
 from vikingd.store.checked_rows import Checked, vector_damage
 from vikingd.store.connection import Connection
-from vikingd.store.damage import Damage, raised, store_damaged
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.damage import Damage, raise_damage, store_damaged
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import check_descriptions, links, sound_contexts, upsert_of, upserts
 
 Found = Callable[[Damage], object]
@@ -42,8 +42,8 @@ SELECT (SELECT count(uri) FROM contexts WHERE tenant = 'default'),
 class ChangeReads(DatabaseReads):
     """Reads of all that the index stores: contexts with their texts and vectors, and links."""
 
-    def scan(self, found: Found = raised) -> Iterator[Upsert]:
-        """Yield all contexts by URI, with texts and vectors, all of one revision.
+    def scan(self, found: Found = raise_damage) -> Iterator[Upsert]:
+        """Yield all contexts with texts and vectors, in the order of their URIs, of one revision.
 
         Damaged contexts are left out, and `found` is called with the damage.
         """
@@ -52,7 +52,7 @@ class ChangeReads(DatabaseReads):
 
     @contextmanager
     def at_revision(
-        self, revision: int, found: Found = raised
+        self, revision: int, found: Found = raise_damage
     ) -> Iterator[tuple[Iterator[Upsert], list[Linked]] | None]:
         """Yield (contexts as from `scan`, links) if `revision` is the newest one, else None.
 
@@ -67,12 +67,13 @@ class ChangeReads(DatabaseReads):
                 yield None
 
     def changes_since(
-        self, revision: int, *, with_links: bool = False, found: Found = raised
+        self, revision: int, *, with_links: bool = False, found: Found = raise_damage
     ) -> tuple[list[Change], int]:
         """Return (the changes after `revision`, the newest revision).
 
-        The order is: removals, oldest first; contexts by URI; vectors of other contexts. All links
-        come last if one was made or removed after `revision`, or if `with_links` is set.
+        The order is: removals, oldest first; changed contexts, in the order of their URIs; new
+        vectors of unchanged contexts. If a link was made or removed after `revision`, or with
+        `with_links`, all links come last.
 
         Raises:
             Corrupt: removals after `revision` are no longer kept, or a changed context is damaged.
@@ -110,7 +111,10 @@ class ChangeReads(DatabaseReads):
 
 
 def _contexts(db: Connection, found: Found) -> Iterator[Upsert]:
-    """Yield all sound contexts by URI, with an empty directory in place of a damaged one above."""
+    """Yield all sound contexts in the order of their URIs.
+
+    A damaged directory with sound contexts below it is yielded as an empty directory.
+    """
     for context in _checked_tree(db, found):
         if isinstance(context, str):  # a directory without a sound row
             yield Upsert(0, context, True, "", "", {}, ())
@@ -144,7 +148,10 @@ def all_damage(
 
 
 def _checked_tree(db: Connection, found: Found) -> Iterator[Checked | str]:
-    """Yield sound contexts by URI, and the URI alone of each damaged directory above one."""
+    """Yield all sound contexts in the order of their URIs.
+
+    For a damaged directory with sound contexts below it, its URI is yielded in place of a context.
+    """
     directories: dict[str, int | None] = {}
     last = ""
     rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")

@@ -19,8 +19,8 @@ from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.abstracts import stated_abstract
 from vikingd.ingest.original_draft import as_put
 from vikingd.store.connection import Connection, Rows
-from vikingd.store.damage import Damage, raised, shown
-from vikingd.store.reads.store_reads import DatabaseReads
+from vikingd.store.damage import Damage, raise_damage, shown
+from vikingd.store.reads.database_reads import DatabaseReads
 from vikingd.store.rows import check_context, descriptions, metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
@@ -61,7 +61,7 @@ class ContextReads(DatabaseReads):
         with self._snapshot() as db:
             (context_id,) = _found(db.execute(f"SELECT id {_BY_URI}", (uri,)), uri)
             check_context(db, context_id)  # before the read, which fails for text that is not UTF-8
-            made = next((made for _, made in descriptions(db, raised, [context_id])), None)
+            made = next((made for _, made in descriptions(db, raise_damage, [context_id])), None)
             return _with_makers(read_context(db, uri), made)
 
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -123,7 +123,7 @@ class ContextReads(DatabaseReads):
         return found
 
     def files_between(self, low: str, high: str) -> list[tuple[str, int]]:
-        """Return (URI, time) of the files with low <= URI <= high, in descending order of URIs."""
+        """Return (URI, `Context.time`) of files with low <= URI <= high, the greatest URI first."""
         with self._snapshot() as db:
             rows = db.execute(
                 "SELECT uri, time FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
@@ -148,9 +148,9 @@ class ContextReads(DatabaseReads):
             limit: the largest number of contexts.
             fits: returns False for a context that exceeds the size of a page; that context is the
                 last one of the page.
-            parts: the subtrees of the directory that the caller may read; they are returned in
-                place of the children. None, or the directory itself among them: all of it is
-                readable.
+            parts: the URIs of the subtrees of the directory that the caller may read. The contexts
+                at these URIs are returned in place of the children. None, or the directory's URI
+                among them: all of it is readable.
 
         Raises:
             NotFound: the directory does not exist, or none of its parts does.
@@ -183,7 +183,7 @@ class ContextReads(DatabaseReads):
         fits: Callable[[Context], bool] = lambda _: True,
         parts: Sequence[str] | None = None,
     ) -> list[Context]:
-        """Return a context and all contexts below it, by URI.
+        """Return a context and all contexts below it, in the order of their URIs.
 
         Args:
             depth: the number of levels below it; 0 for all.
@@ -252,7 +252,12 @@ def read_context(db: Connection, uri: str) -> Context:
 
 
 def _with_makers(context: Context, made: Described | None) -> Context:
-    """Set who made the abstract and the overview of a context: a model's name, HAND or EXTRACT."""
+    """Return a context with `abstract_by` and `overview_by` set.
+
+    Args:
+        context: the context.
+        made: the description that a model made for it; None if there is none.
+    """
     abstract_by = overview_by = ""
     if context.abstract:
         if made is not None and Slot.ABSTRACT in made.slots:
@@ -309,7 +314,8 @@ def ranges(top: str) -> Iterator[tuple[str, str]]:
 def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
     """Raise NotFound if none of the URIs in `parts` exists.
 
-    `uri` names them in the error. The root counts as existing.
+    The error names `uri`, a directory above them. Nothing is checked if `uri` is the root, unless
+    `parts` has it.
     """
     if uri != ROOT or uri in parts:
         rows = db.execute(f"SELECT 1 {_BY_URIS} LIMIT 1", (json.dumps(parts),))

@@ -13,7 +13,7 @@ from vikingd.domain.uri import context_type, name
 from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.store.checked_rows import read_checked
 from vikingd.store.connection import Connection
-from vikingd.store.reads.store_reads import DatabaseReads
+from vikingd.store.reads.database_reads import DatabaseReads
 from vikingd.store.rows import descriptions
 
 _FILES = """
@@ -61,7 +61,8 @@ _CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = 
 class FileToDescribe(NamedTuple):
     """A file that a model may describe.
 
-    `basis` (the digest of the described material) and `maker` (the model) are None before that.
+    `basis` is the digest of the material of its description, `maker` the model that wrote it. Both
+    are None for a file without a description.
     """
 
     uri: str
@@ -75,7 +76,8 @@ class FileToDescribe(NamedTuple):
 class DirectoryToDescribe(NamedTuple):
     """A directory that a model may describe.
 
-    `basis` (the digest of the described material) and `maker` (the model) are None before that.
+    `basis` is the digest of the material of its description, `maker` the model that wrote it. Both
+    are None for a directory without a description.
     """
 
     uri: str
@@ -123,7 +125,7 @@ class DescriptionReads(DatabaseReads):
         return None
 
     def files_to_describe(self, after: str, limit: int) -> list[FileToDescribe]:
-        """Return up to `limit` files with a URI above `after`, by URI, and skip memories."""
+        """Return the first `limit` files with a URI > `after`, sorted by URI; skip memories."""
         found: list[FileToDescribe] = []
         with self._snapshot() as db:
             while rows := db.execute(_FILES, (after, limit)).fetchall():
@@ -135,7 +137,7 @@ class DescriptionReads(DatabaseReads):
         return found[:limit]
 
     def directories(self, after: str, limit: int) -> list[DirectoryToDescribe]:
-        """Return up to `limit` directories with a URI above `after`, by URI."""
+        """Return the first `limit` directories with a URI > `after`, sorted by URI."""
         with self._snapshot() as db:
             rows = db.execute(_DIRECTORIES, (after, limit))
             return [DirectoryToDescribe(*row) for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingd.domain.contexts import Draft
-from vikingd.store.reads.store_reads import DatabaseReads
+from vikingd.store.reads.database_reads import DatabaseReads
 
 EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
 """The content hash of a directory that was made because a context was put below it."""

@@ -12,7 +12,7 @@ from vikingd.domain.uri import subtree_bounds
 from vikingd.memory.memory_file_series import Key, Series
 from vikingd.memory.memory_types import MemoryFile, StoredEntry
 from vikingd.store.memory_series_reads import read_series, series
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
 
 _ENTRIES = """
@@ -25,7 +25,7 @@ _HOLDING = """
 SELECT context_id FROM texts JOIN entries ON text_id = texts.id
 WHERE entries.id IN (SELECT value FROM each_id(?))
 """
-# Of each text the memories before it in its file, the nearest one last.
+# For each passage that continues a memory: the memories before it in its file, the nearest last.
 _HEADS = """
 SELECT rest.id, entries.id, reinforcement, access_count, entries.time, entries.created_at
 FROM texts AS rest JOIN texts ON texts.context_id = rest.context_id
@@ -41,7 +41,7 @@ WHERE entries.id < 0 AND one.id IN (SELECT value FROM each_id(?))
 
 
 class MemoryReads(DatabaseReads):
-    """Reads of memories with their counters and times. Vectors are read with whole files only."""
+    """Reads of memories with their counters and times."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
         """Return (the entries of memories by text id, the revision that was read).
@@ -64,7 +64,7 @@ class MemoryReads(DatabaseReads):
     def long_memories(self, text_ids: Sequence[int]) -> set[int]:
         """Return the text ids among these that belong to a memory of several passages."""
         with self._snapshot() as db:
-            # Most stores have none, which one look into an index tells.
+            # Most stores have no long memory, and one lookup in an index shows that.
             if db.execute("SELECT 1 FROM entries WHERE id < 0 LIMIT 1").fetchone() is None:
                 return set()
             return {text_id for (text_id,) in db.execute(_LONG, (json.dumps(text_ids),))}
@@ -107,7 +107,8 @@ class MemoryReads(DatabaseReads):
     def memory_series(self, uri: str, known: Container[Key] = ()) -> Series:
         """Return the series that begins with the file at `uri`: the file and its continuations.
 
-        Files whose key is in `known` are not read, except the last one of the series.
+        Files whose key (id, revision and content hash) is in `known` are not read, except the last
+        file of the series.
         """
         with self._snapshot() as db:
             return read_series(db, uri, known)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vikingd.domain.uri import is_within
 from vikingd.store.connection import Connection
 from vikingd.store.reads.context_reads import check_any, ranges
-from vikingd.store.reads.store_reads import DatabaseReads, revision_of
+from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 
 _NODES = """
 SELECT id, uri, is_directory FROM contexts
@@ -50,7 +50,7 @@ class Walk:
         """Yield the directories and files in the order of their URIs.
 
         Args:
-            since: the URI to begin with, or any string: greater URIs follow.
+            since: a string; only URIs >= `since` are yielded.
             within: the subtree to which the result is limited.
             directories: False: files only.
         """

@@ -11,7 +11,7 @@ from typing import Any
 from vikingd.store.connection import LastIds
 from vikingd.store.damage import store_damaged
 
-_own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
+_translations: dict[str, str] = {}  # by shared statement; there are some hundred
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "store.revision": (int,),
@@ -36,11 +36,11 @@ class SqliteConnection(sqlite3.Connection):
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
         """Run one SQL statement and return its result."""
-        return super().execute(_own.get(sql) or _own_form(sql), values)
+        return super().execute(_translations.get(sql) or _translated(sql), values)
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
         """Run one SQL statement for each row of parameters."""
-        return super().executemany(_own.get(sql) or _own_form(sql), rows)
+        return super().executemany(_translations.get(sql) or _translated(sql), rows)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -85,7 +85,7 @@ class SqliteConnection(sqlite3.Connection):
         self.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def last_ids(self) -> LastIds:
-        """Return the largest ids that were given so far.
+        """Return the largest ids of contexts, texts and entries so far, deleted ones too.
 
         Raises:
             StoreDamaged: the last id of the entries is missing.
@@ -98,7 +98,7 @@ class SqliteConnection(sqlite3.Connection):
 
 
 def _of_type(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return rows of the table `meta` as a dict, after a check of the types of its values.
+    """Convert (key, value) rows of the table `meta` to a dict; check the types of the values.
 
     Raises:
         StoreDamaged: a value has another type than its key requires.
@@ -113,7 +113,7 @@ def _types_of(key: str) -> tuple[type, ...]:
     return _TYPES.get(key, (bytes,))
 
 
-def _own_form(sql: str) -> str:
+def _translated(sql: str) -> str:
     """Translate a shared SQL statement into SQLite's dialect, and cache it for ever.
 
     `string_agg(` becomes `group_concat(`, for example. Only constant statements may be passed.
@@ -123,4 +123,4 @@ def _own_form(sql: str) -> str:
         own = own.replace(name, "json_each(")
     if own == sql:
         return sql
-    return _own.setdefault(sql, own)
+    return _translations.setdefault(sql, own)

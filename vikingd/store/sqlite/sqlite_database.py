@@ -50,8 +50,8 @@ class SqliteReads(Reads):
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
-                # After any other error, cursors in its traceback still see the old revision. So no
-                # other read gets the connection, and it closes with the last of them.
+                # After any other error, cursors in its traceback still see the old revision. So the
+                # connection is not reused. It is closed when the last of these cursors is deleted.
                 if is_reusable:
                     self._idle.append(db)
                 if self._closed:

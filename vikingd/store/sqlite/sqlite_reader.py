@@ -39,11 +39,11 @@ class StoreReader(SqliteReads):
 
     Attributes:
         dimension: numbers in a vector; None while the store has no vector.
-        failure: the reason why the reader stopped to follow the store; "" while it follows.
+        failure: the reason why the reader no longer applies new commits; "" while it does.
 
     Raises:
         StoreMismatch: there is no store, or its vectors or its schema do not fit.
-        StoreDamaged: the store is older than it was, see `rollback_detection`.
+        StoreDamaged: the database was replaced by an older copy, see `rollback_detection`.
         StoreFailed: SQLite cannot read it.
     """
 
@@ -87,7 +87,8 @@ class StoreReader(SqliteReads):
         """The newest revision in the database.
 
         Raises:
-            StoreMismatch: the writer has another model or schema now, or the store went back.
+            StoreMismatch: the writer has another model or schema now, or the database was replaced
+                by an older copy.
         """
         return self._check_state()
 
@@ -101,7 +102,8 @@ class StoreReader(SqliteReads):
         """Read the history from the database.
 
         Raises:
-            StoreMismatch: the store went back or was replaced, so that this reader must end.
+            StoreMismatch: the database was replaced by another one or by an older copy, so this
+                reader must end.
         """
         self._check_state()
         return self.history
@@ -199,7 +201,7 @@ class StoreReader(SqliteReads):
                 return
 
     def _check_database(self) -> None:
-        """Raise StoreMismatch if this reader's database was removed, replaced or went back.
+        """Raise StoreMismatch if the database was removed, or replaced by another or older one.
 
         Raises:
             StoreMismatch: the writer writes another database.

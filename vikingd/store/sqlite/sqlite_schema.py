@@ -157,6 +157,7 @@ WITH_CHECKSUMS = 5
 WITH_DESCRIPTIONS = 6
 """The first version of the schema with descriptions by a model."""
 
+# SQLite's errors for a migration that was already applied, such as "table links already exists".
 _IS_THERE = re.compile("already exists|duplicate column name")
 
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that an import writes most pages once

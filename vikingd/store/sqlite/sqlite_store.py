@@ -50,11 +50,13 @@ class Store(SqliteReads, WritableStore):
         dimension: numbers in a vector; None for the dimension of the first vector.
         reembed: if the store has vectors of another model, drop them instead of failing.
         indexed: the revision of the index in the directory; None: there is no index.
-        accept_loss: accept a store that is older than it was, instead of failing.
-        cache_kib: the most memory for pages of the connection that writes.
+        accept_loss: accept a database that was replaced by an older copy, instead of failing. Its
+            later commits are lost.
+        cache_kib: KiB of memory for the page cache of the connection that writes, at most.
 
     Raises:
-        StoreDamaged: the database is missing or older than it was, see `rollback_detection`.
+        StoreDamaged: the database is missing, or was replaced by an older copy, see
+            `rollback_detection`.
         StoreInUse: another `Store` has it open, in this process or another one.
         StoreMismatch: its vectors or its schema do not fit.
         StoreFailed: SQLite cannot open it.
@@ -147,7 +149,7 @@ class Store(SqliteReads, WritableStore):
             self._resources = stack.pop_all()
 
     def _begin_epoch(self, known: History | None) -> History:
-        """Begin an epoch and return the history with it; on a full disk return `known` as it is."""
+        """Begin an epoch and return the history with it; return `known` if the disk is full."""
         try:
             with self._db.transaction():
                 return begin_epoch(self._db, known)
@@ -210,9 +212,9 @@ class Store(SqliteReads, WritableStore):
         A killed writer may have left a commit in the log that is not on disk yet. The mark must
         never name a revision that a power failure could still remove.
         """
-        with self._marking, self._marking_problems(), suppress(FileNotFoundError):
+        with self._marking, self._mark_errors_logged(), suppress(FileNotFoundError):
             sync(log_of(self._database))
-        with self._marking, self._marking_problems():
+        with self._marking, self._mark_errors_logged():
             self._mark.begin(*self.point)
 
     def _follow_mark(self, *, sync: bool = False) -> None:
@@ -220,17 +222,17 @@ class Store(SqliteReads, WritableStore):
 
         With an older mark, the next start would not notice the loss of this commit.
         """
-        with self._marking, self._marking_problems():
+        with self._marking, self._mark_errors_logged():
             self._mark.write(*self.point)
             if sync:
                 self._mark.sync()
 
     def _sync_mark(self) -> None:
-        with self._marking, self._marking_problems():
+        with self._marking, self._mark_errors_logged():
             self._mark.sync()
 
     @contextmanager
-    def _marking_problems(self) -> Iterator[None]:
+    def _mark_errors_logged(self) -> Iterator[None]:
         """Catch an OSError of the block, and log once that the mark cannot be written."""
         try:
             yield
@@ -283,7 +285,9 @@ class Store(SqliteReads, WritableStore):
             self._check.start()
 
     def forget_removals(self, up_to_revision: int) -> None:
-        """Delete the records of contexts removed up to this revision, once an index on disk has it.
+        """Delete the records of contexts removed up to this revision.
+
+        An index on disk must have the revision.
 
         `changes_since` cannot start from an earlier revision afterwards.
         """
@@ -338,12 +342,12 @@ def _empty_ignored_log(db: SqliteConnection, path: Path) -> None:
 def _history(database: Path, floor: int) -> History | None:
     """Return the history in a database; None if there is no database, or it is empty.
 
-    Nothing is written: SQLite deletes a log that does not belong to the database, although the
-    database may be the wrong one of the two.
+    The database is opened read-only. Otherwise SQLite would delete a write-ahead log that does not
+    belong to it, and the log may be right and the database wrong.
 
     Args:
         database: the file of the database.
-        floor: a revision that the database has without its log, by the mark.
+        floor: a revision that the database must have even without its log, see `MarkFile.floor`.
 
     Raises:
         StoreDamaged: the log does not belong to the database, see `_check_log`.
@@ -378,7 +382,7 @@ def _check_log(database: Path, known: History, floor: int) -> None:
     Args:
         database: the file of the database.
         known: the history in the database, read together with the log.
-        floor: a revision that the database has without its log, by the mark.
+        floor: a revision that the database must have even without its log, see `MarkFile.floor`.
 
     Raises:
         StoreDamaged: database and log are of different stores or histories, or the database is an

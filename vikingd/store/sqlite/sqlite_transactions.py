@@ -20,12 +20,12 @@ from vikingd.system.open_files import OpenFiles
 class SqliteCommitting(Committing):
     """The transactions of a SQLite store, which check the database's files each time.
 
-    A file that was truncated, deleted or replaced ends all writes.
+    After a file was truncated, deleted or replaced, all writes are refused.
 
     Args:
         history: the history of the store.
-        has_begun: True if this writer has begun the last epoch; else its first transaction begins a
-            new one.
+        has_begun: True if this writer has begun the last epoch of the history. If False, its first
+            transaction begins a new one.
         is_clean: True if the last writer closed the store.
 
     Attributes:

@@ -79,7 +79,10 @@ def write(work: Transaction, contexts: Sequence[Prepared]) -> Committed:
 
 
 class _Batch:
-    """The refusals of a batch of puts, by the index of the context; {} if it is not partial."""
+    """A batch of contexts to put; `refused` has the refused ones by index.
+
+    A batch that is not partial refuses no single context: the first error is raised.
+    """
 
     def __init__(self, *, partial: bool) -> None:
         self.refused: dict[int, PutRefusal] = {}
@@ -103,7 +106,7 @@ def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -
     uris = {i: context.draft.uri for i, context in contexts.items()}
     work.look_up(uris.values())
     stored = {uri: old for uri in uris.values() if (old := work.find(uri))}
-    before, described = _before(work, stored.values()) if stored else ({}, {})
+    before, described = _stored_versions(work, stored.values()) if stored else ({}, {})
     outcomes: dict[int, PutOutcome] = {}
     unchanged: list[int] = []
     waiting: list[int] = []
@@ -243,12 +246,12 @@ def _complete(work: Transaction, context: Prepared | Masked) -> Prepared:
     return context
 
 
-def _before(
+def _stored_versions(
     work: Transaction, stored: Iterable[StoredContext]
 ) -> tuple[dict[int, Upsert | None], dict[int, Described]]:
-    """Return the stored contexts with their texts, and their descriptions, both by context id.
+    """Return (stored contexts with their texts, their descriptions), both dicts by context id.
 
-    The value is None for a damaged context, and for one whose description is damaged.
+    A context that is damaged, or whose description is damaged, is None.
     """
     ids = [old.id for old in stored]
     before: dict[int, Upsert | None] = dict.fromkeys(ids)
@@ -295,7 +298,8 @@ def _is_unchanged(
 ) -> bool:
     """Return True if writing a context would change nothing.
 
-    If a model has replaced the abstract since, a given vector of the old abstract is ignored.
+    If a model has written the stored abstract, a vector that is given for the context's own
+    abstract counts as unchanged.
     """
     if context.content_hash != old.content_hash or before is None:
         return False
@@ -452,7 +456,7 @@ def _write_texts(
 
 
 def _unchanged_texts(context: Prepared, before: Upsert) -> int:
-    """Return how many texts from the first one on equal the stored ones; 0 for a new title."""
+    """Return the number of leading texts that equal the stored ones; 0 if the title changed."""
     same = 0
     if context.draft.title != before.title:
         return same

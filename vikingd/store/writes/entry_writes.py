@@ -121,7 +121,8 @@ def _assign(
         for low, high in stored.spans[1:]
     }
     taken = {entry.id for entry in context.entries.values()}
-    # By first passage and by whole text: another version may have divided a long memory elsewhere.
+    # Stored entries by the first passage and by the whole text of their memories, because another
+    # version may have split a long memory at other places.
     loose: dict[str, deque[Entry]] = defaultdict(deque)
     for stored in before:
         if stored.ordinal not in staying:
@@ -181,9 +182,10 @@ def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool
 
 
 def _merge(given: Entry | None, known: Entry | None, time: int, created_at: int) -> Entry:
-    """Return the given entry, completed by the stored one; the times are those of a new entry.
+    """Return an entry from the values that the request gives and the values that are stored.
 
-    Each counter is the larger of the two, so that counts since the caller's read are kept.
+    A value that is not given is taken from the stored entry. Each counter is the larger of the two,
+    so that counts since the caller's read are kept. `time` and `created_at` are for a new entry.
     """
     if given is None:
         return known or Entry(time=time, created_at=created_at)

@@ -42,7 +42,7 @@ WHERE entries.id IN (SELECT value FROM each_id(?))
 def run_once(work: Transaction, once: Once | None, operation: Callable[[], Committed]) -> Committed:
     """Run an operation, unless the caller has sent a request with this id before.
 
-    Then nothing is run, and `reply` of the result is the reply to the first request.
+    For a repeated request nothing is run, and the result has the `reply` to the first request.
 
     Args:
         work: the open transaction.
@@ -90,7 +90,7 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
             work.insert_rows()
         states = {entry.id: entry for entry in new.counters}
         if states:
-            change_entries(db, states, partial(_counted, states))
+            change_entries(db, states, partial(_with_counters, states))
         counted += len(new.counters)
     work.touched = work.touched or counted > 0
     return Committed(work.revision)
@@ -99,7 +99,10 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
 def _changes(
     work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]
 ) -> Iterator[tuple[str, Rewritten]]:
-    """Yield (URI, change of one file) for each rewrite. A rewrite sees earlier changes."""
+    """Yield (URI of a series, changed file) for each file that a rewrite changes.
+
+    The caller writes each file before the next one, so a rewrite sees the earlier changes.
+    """
     for uri, change in rewrites:
         for new in change(series(work.use_tables(), uri), lambda: next(work.ids.entries)):
             yield uri, new
@@ -125,7 +128,7 @@ def reinforce(
 ) -> Committed:
     """Add `by` to the reinforcement of memories, and return their new entries.
 
-    One access is counted for each of them, and for each memory in `used`.
+    One access is counted for each of these memories and for each memory in `used`.
 
     Raises:
         NotFound: a memory is missing, or may not be read.
@@ -154,7 +157,7 @@ def reinforce(
 
 
 def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
-    """Add accesses to memories: counts by memory id. Missing memories are skipped."""
+    """Add counts of accesses, by memory id; missing memories are skipped."""
 
     def touched(old: Entry) -> Entry:
         return replace(old, access_count=min(old.access_count + accesses[old.id], MAX_COUNTER))
@@ -164,7 +167,7 @@ def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
     return Committed(work.revision, count=count)
 
 
-def _counted(states: Mapping[int, Entry], old: Entry) -> Entry:
+def _with_counters(states: Mapping[int, Entry], old: Entry) -> Entry:
     """Return the entry `old` with the counters and the time that `states` has for its id."""
     new = states[old.id]
     return replace(

@@ -87,7 +87,7 @@ def delete(
 
 
 def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
-    """Delete those of these directories that are empty; `EmptyDirectoryReads` says which are."""
+    """Delete the empty directories among these; `EmptyDirectoryReads` defines empty."""
     db = work.use_tables()
     removed = 0
     for uri in uris:

@@ -127,7 +127,7 @@ class Transaction:
 
     @property
     def is_open(self) -> bool:
-        """True while the transaction can go on."""
+        """True while the transaction is open; after an error the database may have ended it."""
         return self._db.in_transaction
 
     def use_tables(self) -> Connection:

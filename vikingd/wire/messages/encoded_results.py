@@ -16,7 +16,7 @@ from viking_kernels.arrays import encode_file, is_file
 
 from vikingd.answer.find_hits import FindHits, Hit
 from vikingd.answer.retrieve_answer import TextHit
-from vikingd.answer.shown_texts import shown
+from vikingd.answer.texts_by_row import shown
 from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType, Relation

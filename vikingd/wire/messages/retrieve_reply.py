@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from viking_kernels.arrays import encode_file
 
 from vikingd.answer.retrieve_answer import RetrieveHits
-from vikingd.answer.shown_texts import name_of, shown, vector_of
+from vikingd.answer.texts_by_row import name_of, shown, vector_of
 from vikingd.domain import cancellation
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve_query import Include

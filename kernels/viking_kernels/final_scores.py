@@ -273,9 +273,10 @@ def rescore_exactly(row: int, weights: Weights, search: Search) -> None:
 
 @inlined
 def smooth(node: float, before: float, after: float, share: float) -> float:
-    """Return the weighted mean of a file's node score (1) and of its neighbours' (`share` each).
+    """Return the weighted mean of a file's node score and those of its neighbours.
 
-    A negative score stands for a missing neighbour.
+    The file has weight 1, each neighbour has weight `share`. A negative score stands for a missing
+    neighbour.
     """
     total = node
     weight = 1.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from viking_kernels import hierarchy, node_scores
+from viking_kernels import final_scores, node_scores
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import (
     DIRECTORY_FINAL,
@@ -218,10 +218,10 @@ def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
         world.compact()
     s = Scored(world, world.root if compacted else None)
     weights, scores = Weights(weight, weight / 2, 0.0), s.scratch.directories
-    hierarchy.propagate(s.size, weights, s.search)
+    final_scores.propagate(s.size, weights, s.search)
     exact = scores[:, : s.size].copy()
-    hierarchy.directory_scores(s.inside, True, s.search)
-    hierarchy.propagate(s.size, weights, s.search)
+    final_scores.directory_scores(s.inside, True, s.search)
+    final_scores.propagate(s.size, weights, s.search)
     # The vectors of a hard directory nearly cancel, so codes of four bits miss its mean by more.
     assert scores[3, : s.size] == pytest.approx(exact[3], abs=0.2 if shape.hard else 0.05)
     inside = exact[3] >= 0
@@ -231,7 +231,7 @@ def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
     order = below[::-1] if data is None else data.draw(st.permutations(below))
     wanted = set()
     for directory in order:
-        hierarchy.rescore_exactly(s.dir_row[directory.id], weights, s.search)
+        final_scores.rescore_exactly(s.dir_row[directory.id], weights, s.search)
         wanted |= naive.rescore_exactly(s.top, directory)
         settled = {d.id for d in below if s.scratch.is_exact[s.dir_at(d.id)]}
         assert settled == wanted
@@ -314,7 +314,7 @@ def test_final_scores(shape, weights, files):
     s = Scored(world)
     weights = Weights(*weights)
     b, below, *_ = weights
-    hierarchy.propagate(s.size, weights, s.search)
+    final_scores.propagate(s.size, weights, s.search)
     own_dirs = {key: float(s.scratch.directories[NODE, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
     for key, final in above.items():
@@ -322,10 +322,10 @@ def test_final_scores(shape, weights, files):
         assert got == pytest.approx(final, abs=1e-6)
     plain = files_below(s.top)
     positions = np.array([s.file_at(f.id) for f in plain], np.int32)
-    windows = hierarchy.neighbour_windows(positions, s.tree.files, s.scope)
+    windows = final_scores.neighbour_windows(positions, s.tree.files, s.scope)
     rows = {**s.file_row, -1: -1}
     assert windows.tolist() == [[rows[i] for i in naive.neighbour_windows(f)] for f in plain]
-    parts, best = hierarchy.parts_of_files(windows, weights, s.search)
+    parts, best = final_scores.parts_of_files(windows, weights, s.search)
     known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
     mean = s.centroids.raw.astype(float)
     found = naive.Found(
@@ -340,15 +340,15 @@ def test_final_scores(shape, weights, files):
         assert parts[i, FINAL] == pytest.approx(finals[file.id], abs=1e-6)
         assert s.text_id(int(best[i])) == known[file.id]
     keys = {int(i): int(k) for i, k in zip(s.snapshot.dir_id, s.tree.directories.key, strict=True)}
-    sample = hierarchy.sample_directories(
+    sample = final_scores.sample_directories(
         s.tree.directories, files, len(s.dir_row), s.scope, s.inside
     )
     chosen = {s.dir_row[d.id] for d in naive.sample_directories(s.top, files, keys)}
     assert set(sample.tolist()) == chosen
     assert len(sample) == len(chosen)
-    assert hierarchy.root_weight(s.snapshot.stats, s.scope, b) == naive.root_weight(s.top, b)
+    assert final_scores.root_weight(s.snapshot.stats, s.scope, b) == naive.root_weight(s.top, b)
     for d in walk(s.top):
-        got = hierarchy.parent_share(s.dir_row[d.id], weights, s.scope)
+        got = final_scores.parent_share(s.dir_row[d.id], weights, s.scope)
         assert got == naive.parent_share(d, weights, s.top)
     world.close()
 
@@ -363,7 +363,7 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     directories = list(walk(s.top))
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
-        got = hierarchy.intraclass_correlation(rows, s.search)
+        got = final_scores.intraclass_correlation(rows, s.search)
         own = s.file_scores()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
         assert got == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
@@ -374,9 +374,9 @@ def test_the_parent_counts_less_if_directories_are_large():
     """The weight of the parent falls with the files per directory, from 15 on."""
     for gate in (0.0, 0.4, 1.0):
         for files in (0.0, 1.0, 14.9, 15.0, 30.0, 1e6):
-            got = hierarchy.parent_weight(gate, files)
+            got = final_scores.parent_weight(gate, files)
             assert got == pytest.approx(naive.parent_weight(gate, files))
-    assert hierarchy.parent_weight(1.0, 30.0) == 0.25
+    assert final_scores.parent_weight(1.0, 30.0) == 0.25
 
 
 @pytest.mark.deep
@@ -387,12 +387,12 @@ def test_what_does_not_count_is_not_read(rubbish):
     text = (1, "status", world.vector(1))
     world.commit([world.put(f"viking://{name}", False, [text]) for name in "abc"])
     s = Scored(world)
-    hierarchy.propagate(s.size, Weights(0.5, 0.5, 0.0), s.search)
+    final_scores.propagate(s.size, Weights(0.5, 0.5, 0.0), s.search)
     middle = np.array([s.file_at(world.root.files["b"].id)], np.int32)
-    windows = hierarchy.neighbour_windows(middle, s.tree.files, s.scope)
+    windows = final_scores.neighbour_windows(middle, s.tree.files, s.scope)
     out = []
     for _ in range(2):
-        parts, _ = hierarchy.parts_of_files(windows, Weights(0.5, 0.5, 0.0), s.search)
+        parts, _ = final_scores.parts_of_files(windows, Weights(0.5, 0.5, 0.0), s.search)
         out.append(parts.tolist())
         s.scratch.file_scores[np.arange(len(s.scratch.file_scores)) != middle[0]] = rubbish
     assert out[0] == out[1]
@@ -404,7 +404,7 @@ def test_what_does_not_count_is_not_read(rubbish):
 def test_a_final_score_is_a_convex_combination_and_a_bonus(smoothed, parent, weight, title):
     """A final score is a convex combination plus a bonus, at most 1."""
     wanted = naive.final_score(smoothed, parent, weight, title)
-    got = hierarchy.final_score(smoothed, parent, weight, title)
+    got = final_scores.final_score(smoothed, parent, weight, title)
     assert got == pytest.approx(wanted, abs=1e-12)
     assert got <= 1
 
@@ -413,7 +413,7 @@ def test_a_final_score_is_a_convex_combination_and_a_bonus(smoothed, parent, wei
 @examples(50)
 def test_the_gate_closes_as_the_icc_rises(icc):
     """The gate falls from 1 at an icc of 0 to 0 at an icc of a quarter."""
-    assert hierarchy.gate_of(icc) == pytest.approx(naive.gate_of(icc), abs=1e-12)
+    assert final_scores.gate_of(icc) == pytest.approx(naive.gate_of(icc), abs=1e-12)
 
 
 @pytest.mark.parametrize("icc", [0.01, 0.1, 0.2])
@@ -424,12 +424,12 @@ def test_a_gate_has_the_precision_of_float32(icc):
     assert exact not in (1 - other / naive.ICC_FULL, np.float64(np.float32(exact)))
     wanted = float(np.float32(exact))
     assert {naive.gate_of(icc), naive.gate_of(other)} == {wanted}
-    assert {hierarchy.gate_of(icc), hierarchy.gate_of(other)} == {wanted}
+    assert {final_scores.gate_of(icc), final_scores.gate_of(other)} == {wanted}
 
 
 @given(score, score | st.just(-1.0), score | st.just(-1.0), score)
 @examples(50)
 def test_smoothing_is_a_weighted_mean(own, before, after, share):
     """Smoothing is a weighted mean over the existing neighbours."""
-    got = hierarchy.smooth(own, before, after, share)
+    got = final_scores.smooth(own, before, after, share)
     assert got == pytest.approx(naive.smooth(own, before, after, share), abs=1e-12)
