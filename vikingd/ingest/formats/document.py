@@ -23,8 +23,9 @@ _INDENT = re.compile(r"^[ \t]+", re.M)
 _NAMED = 3  # parts that a reason names one by one
 # Titles that programs write by themselves.
 _NO_TITLE = re.compile(
-    r"untitled.*|microsoft (?:word|powerpoint|excel) - .*|powerpoint presentation|slide 1"
-    r"|presentation|document\d*|无标题.*|幻灯片 1|powerpoint 演示文稿",
+    r"untitled.*|microsoft (?:word|powerpoint|excel) - .*|powerpoint presentation"
+    r"|(?:slide|folie|dia|diapositiv[ae]|слайд|슬라이드|スライド|幻灯片) ?1"
+    r"|presentation|document\d*|无标题.*|powerpoint 演示文稿",
     re.IGNORECASE,
 )
 

@@ -58,6 +58,7 @@ _SIGN = re.compile(
     f"[{_LATIN}{_OTHER}][\u00a4\u00a6\u00a8\u00a9\u00ae\u00b1\u00b4-\u00b6\u00b8\u00b9\u00bc-\u00be]"
 )
 _HIGH = re.compile(rb"[\x80-\xff]")
+_HIGH_LINE = re.compile(rb"[^\n]*[\x80-\xff][^\n]*\n?")
 
 
 class _Answer(NamedTuple):
@@ -91,10 +92,10 @@ def detected(data: bytes) -> tuple[str, str] | None:
 def _answers(data: bytes) -> Iterator[_Answer]:
     """Yield each text that the bytes can be, with its likeliest encoding.
 
-    The likeliest text first.
+    The likeliest text first. Lines of ASCII are no evidence: they would only dilute it.
     """
     found = chardet.detect_all(
-        data,
+        b"".join(_HIGH_LINE.findall(data)),
         ignore_threshold=True,
         max_bytes=_MAX_BYTES,
         compat_names=False,
