@@ -6,10 +6,13 @@ import io
 import zipfile
 from pathlib import Path
 
+import openpyxl
 import pytest
+from openpyxl.chart import BarChart
+from openpyxl.comments import Comment
 
 from tests.ingest.formats_helpers import FILES
-from vikingd.ingest.formats import docx, eml, odt, pptx
+from vikingd.ingest.formats import docx, eml, odt, pdf, pptx, xlsx
 from vikingd.ingest.formats.document import Document, Failed
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -161,6 +164,46 @@ def test_a_slide_show_is_read(tmp_path: Path) -> None:
             new.writestr(name, data)
     with (tmp_path / "a.pptx").open("rb") as show, (FILES / "pandoc-en.pptx").open("rb") as file:
         assert pptx.read(show).text == pptx.read(file).text
+
+
+def test_what_stands_beside_the_cells_is_counted() -> None:
+    """Comments, charts and text boxes of a workbook are told."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet["A1"] = 3
+    sheet["A1"].comment = Comment("by hand", "a")
+    sheet.add_chart(BarChart())
+    target = io.BytesIO()
+    book.save(target)
+    box = "<xdr:sp><xdr:txBody><a:p><a:t>x</a:t></a:p></xdr:txBody></xdr:sp>"
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr("xl/drawings/drawing7.xml", f"<r>{box}{box}</r>")
+    assert xlsx.read(target).lost == [
+        "1 comment is left out",
+        "1 chart is left out",
+        "2 text boxes are left out",
+    ]
+
+
+def test_letters_without_a_width_are_told() -> None:
+    """A page of which most letters have no width is told, since PDFium passes over them."""
+    letters = " ".join(
+        f"{0 if c == 'a' else 100} Tz 1 0 0 1 {9 * (i % 60)} {700 - i // 60 * 20} Tm ({c}) Tj"
+        for i, c in enumerate("ab " * 180)
+    )
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 5 0 R"
+        "/Resources<</Font<</F 4 0 R>>>>>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        f"<</Length {len(letters) + 16}>>\nstream\nBT /F 12 Tf {letters} ET\nendstream",
+    ]
+    parts = "".join(f"{i} 0 obj\n{one}\nendobj\n" for i, one in enumerate(objects, start=1))
+    document = pdf.read(io.BytesIO(f"%PDF-1.4\n{parts}trailer\n<</Root 1 0 R>>\n%%EOF\n".encode()))
+    assert "a" not in document.text.partition("Page 1")[2]
+    assert document.lost == ["letters on page 1 are lost: their font has no widths"]
 
 
 SPACES = " ".join(

@@ -148,6 +148,17 @@ def numbers(found: Iterable[int]) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
+def counted(count: int, kind: str, kinds: str = "") -> list[str]:
+    """Return the reason that a number of parts of a kind is left out; [] for none.
+
+    `kinds` is the plural, if it is more than an "s" behind `kind`.
+    """
+    if not count:
+        return []
+    shown = f"{kind} is" if count == 1 else f"{kinds or f'{kind}s'} are"
+    return [f"{count:,} {shown} left out"]
+
+
 def lost_parts(failed: Sequence[tuple[str, str]]) -> list[str]:
     """Return a reason for each of the first failed parts, and one for all others."""
     reasons = [f"{part} cannot be read: {reason}" for part, reason in failed[:_NAMED]]

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import mammoth
 
-from vikingd.ingest.formats.document import Document, Failed, Pages
+from vikingd.ingest.formats.document import Document, Failed, Pages, counted
 from vikingd.ingest.formats.docx_revisions import shown
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import BROKEN, checked, stated
@@ -21,11 +21,12 @@ _STYLES = """
 p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
 """
+_CHART = "chart or diagram"
 # Parts that the parser leaves out, by the marks of their beginnings in XML.
 _LEFT_OUT = {
     "embedded object": re.compile(rb"<o:OLEObject\b"),
     "embedded document": re.compile(rb"<w:(?:altChunk|subDoc)\b"),
-    "chart or diagram": re.compile(rb"<a:graphicData[^>]*/(?:chart|diagram|chartex)\""),
+    _CHART: re.compile(rb"<a:graphicData[^>]*/(?:chart|diagram|chartex)\""),
 }
 
 
@@ -57,15 +58,11 @@ def read(file: BinaryIO) -> Document:
 
 def _left_out(data: bytes) -> list[str]:
     """Return a reason for each kind of parts that the parser leaves out."""
-    lost = []
     with zipfile.ZipFile(BytesIO(data)) as archive:
         names = archive.namelist()
         body = archive.read(_MAIN) if _MAIN in names else b""
         counts = {name: len(mark.findall(body)) for name, mark in _LEFT_OUT.items()}
         if _COMMENTS in names:
             counts["comment"] = len(_COMMENT.findall(archive.read(_COMMENTS)))
-    for name, count in counts.items():
-        if count:
-            kinds = name if count == 1 else name.replace(" or", "s or") + "s"
-            lost.append(f"{count:,} {kinds} {'is' if count == 1 else 'are'} left out")
-    return lost
+    charts = counted(counts.pop(_CHART), _CHART, "charts or diagrams")
+    return [*charts, *(one for name, count in counts.items() for one in counted(count, name))]

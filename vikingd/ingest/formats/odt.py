@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from lxml import etree
 
-from vikingd.ingest.formats.document import Document, Failed, Pages, title_of
+from vikingd.ingest.formats.document import Document, Failed, Pages, counted, title_of
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import BROKEN, checked, moment, xml
 
@@ -205,10 +205,11 @@ def read(file: BinaryIO) -> Document:
     pages.add(markdown(parse(f"<body>{html}{notes}</body>")[0]))
     if not (text := pages.text()):
         raise Failed("has no text")
-    lost = hidden_parts(writer.hidden)
-    for name, count in (("comment", writer.comments), ("embedded object", writer.objects)):
-        if count:
-            lost.append(f"{count:,} {name}{' is' if count == 1 else 's are'} left out")
+    lost = [
+        *hidden_parts(writer.hidden),
+        *counted(writer.comments, "comment"),
+        *counted(writer.objects, "embedded object"),
+    ]
     time = moment(meta.findtext(".//{http://purl.org/dc/elements/1.1/}date") or "")
     title = title_of(meta.findtext(".//{http://purl.org/dc/elements/1.1/}title"))
     return Document(text, title, {"format": "odt"}, time, lost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
@@ -13,6 +14,7 @@ from vikingd.ingest.formats.document import (
     Failed,
     Pages,
     clean,
+    counted,
     escaped,
     heading,
     lost_parts,
@@ -25,6 +27,7 @@ from vikingd.ingest.formats.hypertext import hidden_parts
 from vikingd.ingest.formats.zips import BROKEN, checked, stated, xml
 
 _MAX_NESTED = 32
+_COMMENT = re.compile(rb"<(?:p|p188):cm\b")
 _DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
 _TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
 _RELATED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}dm"
@@ -40,6 +43,11 @@ def read(file: BinaryIO) -> Document:
     """
     with checked(file) as archive:
         title, time = stated(archive)
+        comments = sum(
+            len(_COMMENT.findall(archive.read(name)))
+            for name in archive.namelist()
+            if name.startswith("ppt/comments/")
+        )
     file.seek(0)
     try:
         # `pptx.Presentation` refuses slide shows, which differ in one attribute.
@@ -79,7 +87,7 @@ def read(file: BinaryIO) -> Document:
     if hidden:
         are = f"slide {hidden[0]} is" if len(hidden) == 1 else f"slides {numbers(hidden)} are"
         lost.append(f"{are} hidden and left out")
-    lost += hidden_parts(unseen)
+    lost += [*hidden_parts(unseen), *counted(comments, "comment")]
     metadata: dict[str, str | int] = {"format": "pptx", "slides": len(slides)}
     return Document(pages.text(), title, metadata, time, lost)
 
