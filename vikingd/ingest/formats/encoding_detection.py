@@ -73,7 +73,10 @@ def detected(data: bytes) -> tuple[str, str] | None:
     Args:
         data: bytes that are no UTF-8.
     """
-    answers = list(_answers(data))
+    answers = list(_answers(data, data))
+    if not answers or answers[0].likeness < _SURE:
+        # Many lines of ASCII, such as those of a table of numbers, dilute the evidence.
+        answers = list(_answers(data, b"".join(_HIGH_LINE.findall(data))))
     if not answers or answers[0].likeness < _SURE:
         return None
     best = answers[0]
@@ -89,13 +92,13 @@ def detected(data: bytes) -> tuple[str, str] | None:
     return None if _is_odd(best.text) else (best.text, best.encoding)
 
 
-def _answers(data: bytes) -> Iterator[_Answer]:
-    """Yield each text that the bytes can be, with its likeliest encoding.
+def _answers(data: bytes, evidence: bytes) -> Iterator[_Answer]:
+    """Yield each text that the bytes can be, with its likeliest encoding by a part of them.
 
-    The likeliest text first. Lines of ASCII are no evidence: they would only dilute it.
+    The likeliest text first.
     """
     found = chardet.detect_all(
-        b"".join(_HIGH_LINE.findall(data)),
+        evidence,
         ignore_threshold=True,
         max_bytes=_MAX_BYTES,
         compat_names=False,

@@ -34,7 +34,10 @@ _MAX_COLUMNS = 1000
 _REPEATED = 100  # characters of a merged cell that is written again in each row that it spans
 # Parts of other members that no cell has: the members, and the marks of the parts.
 _BESIDE = {
-    "comment": (re.compile(r"xl/(?:comments/)?comments?\d*\.xml"), re.compile(rb"<(?:\w+:)?comment\b")),
+    "comment": (
+        re.compile(r"xl/(?:comments/)?comments?\d*\.xml"),
+        re.compile(rb"<(?:\w+:)?comment\b"),
+    ),
     "chart": (re.compile(r"xl/charts/chart\d*\.xml"), re.compile(rb"<(?:\w+:)?chartSpace\b")),
     "text box": (
         re.compile(r"xl/drawings/drawing\d*\.xml"),
