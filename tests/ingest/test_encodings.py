@@ -177,6 +177,13 @@ def test_uncertain_texts_are_refused(data: bytes, reason: str) -> None:
         decode(data)
 
 
+def test_ascii_around_a_few_words_is_no_doubt() -> None:
+    """A long list with one line of accented names is as certain as that line alone."""
+    head = "Code Insee,Libellé Commune,Distribution gérée par un gestionnaire,Proximité"
+    data = (head + "\n" + "01004,AMBERIEU EN BUGEY,,1,GD0153\n" * 5_000).encode("cp1252")
+    assert decode(data).text.startswith(head)
+
+
 def test_noise_is_no_text() -> None:
     """Random bytes are never taken for a text."""
     noise = random.Random(47)

@@ -268,15 +268,6 @@ def test_chapters_that_cannot_be_read_are_named(tmp_path: Path, read: Read) -> N
     assert "Cormorant" not in document.text
 
 
-def test_equations_and_charts_of_a_text_are_named(tmp_path: Path, read: Read) -> None:
-    """What the parser of DOCX leaves out is counted."""
-    path = tmp_path / "a.docx"
-    shutil.copy(FILES / "pandoc-en.docx", path)
-    math = b"<m:oMath><m:r><m:t>x</m:t></m:r></m:oMath>"
-    rewritten(path, "word/document.xml", lambda xml: xml.replace(b"</w:p>", math + b"</w:p>", 2))
-    assert read(path).lost == ["2 equations are left out"]
-
-
 @pytest.mark.deep
 def test_reading_again_gives_equal_drafts(tmp_path: Path) -> None:
     """Drafts of the same files are equal, so that a second import writes nothing."""

@@ -174,6 +174,16 @@ def test_cells_stay_in_their_columns(rows: str, wanted: list[str] | None) -> Non
     assert [" ".join(row) for row in cells] == (wanted or ["A B C", "a b", "a c"])
 
 
+def test_the_text_of_a_drawing_is_read() -> None:
+    """A drawing in a page has its labels; what it only defines is left out."""
+    svg = (
+        "<p>Level:</p><svg><defs><text>no</text></defs><title>icon</title>"
+        "<text><tspan y='1'>Haute</tspan><tspan y='1'> mer</tspan><tspan y='9'>à 7</tspan></text>"
+        "<foreignObject><p>m</p></foreignObject></svg><svg><path/></svg>"
+    )
+    assert markdown(parse(svg)[0]) == "Level:\n\nHaute mer à 7 m"
+
+
 def test_blocks_keep_their_form() -> None:
     """Layout tables, captions, definitions and folded parts are read one after the other."""
     inner = "<table><tr><td>1</td><td>2</td></tr></table>"

@@ -227,6 +227,12 @@ DEEP: dict[str, str] = {
     _BENCH + "exactness DIR": _BENCH + "exactness {sets}/harbour --provider none",
     _BENCH + "extraction": SAME,
     _BENCH + "extraction --datasets DIR": _BENCH + "extraction --datasets {sets}",
+    _BENCH + "files DIR": _BENCH + "files {root}/tests/ingest/files",
+    _BENCH + "files DIR --peers OUT": (
+        "mkdir -p {work}/out/other && echo harbour > {work}/out/other/report-en.docx.md && "
+        + _BENCH
+        + "files {root}/tests/ingest/files --peers {work}/out"
+    ),
     _BENCH + "hooks": "{} --nodes 20 --memories 40 --rounds 2",
     _BENCH + "latency": "{} --nodes 300 --seconds .05",
     _BENCH + "latency --nodes 10000 100000": "{} --nodes 300 --seconds .05 --only find_exact",
@@ -379,6 +385,7 @@ CANNOT: dict[str, Sequence[str]] = {
     "needs the network": (r"pytest -m registry", r"vikingctl import https://.*"),
     "needs a program or a model of others, which the packages do not bring": (
         r"python make_openviking\.py .*",
+        r"python benchmarks/file_peers\.py .*",
         r"python -m pytest -s tests/answer/smoke_planner\.py",
         r"VIKINGD_EMBEDDING__ONNX_MODEL=multilingual-e5-small vikingd serve --provider onnx",
     ),

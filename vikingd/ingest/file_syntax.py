@@ -28,6 +28,8 @@ _DOCUMENTS = {
     ".pptx": "pptx",
     ".xlsx": "xlsx",
     ".epub": "epub",
+    ".odt": "odt",
+    ".eml": "eml",
     ".ipynb": "ipynb",
     ".svg": "svg",
 }

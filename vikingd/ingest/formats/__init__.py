@@ -1,1 +1,1 @@
-"""PDF, HTML, DOCX, PPTX, XLSX and EPUB files as Markdown, read in a child process with limits."""
+"""PDF, HTML, office, EPUB and EML files as Markdown, read in a child process with limits."""

@@ -23,8 +23,9 @@ _INDENT = re.compile(r"^[ \t]+", re.M)
 _NAMED = 3  # parts that a reason names one by one
 # Titles that programs write by themselves.
 _NO_TITLE = re.compile(
-    r"untitled.*|microsoft (?:word|powerpoint|excel) - .*|powerpoint presentation|slide 1"
-    r"|presentation|document\d*|无标题.*|幻灯片 1|powerpoint 演示文稿",
+    r"untitled.*|microsoft (?:word|powerpoint|excel) - .*|powerpoint presentation"
+    r"|(?:slide|folie|dia|diapositiv[ae]|слайд|슬라이드|スライド|幻灯片) ?1"
+    r"|presentation|document\d*|无标题.*|powerpoint 演示文稿",
     re.IGNORECASE,
 )
 
@@ -145,6 +146,17 @@ def numbers(found: Iterable[int]) -> str:
             runs.append([number])
     shown = ["-".join(map(str, run)) for run in runs]
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def counted(count: int, kind: str, kinds: str = "") -> list[str]:
+    """Return the reason that a number of parts of a kind is left out; [] for none.
+
+    `kinds` is the plural, if it is more than an "s" behind `kind`.
+    """
+    if not count:
+        return []
+    shown = f"{kind} is" if count == 1 else f"{kinds or f'{kind}s'} are"
+    return [f"{count:,} {shown} left out"]
 
 
 def lost_parts(failed: Sequence[tuple[str, str]]) -> list[str]:

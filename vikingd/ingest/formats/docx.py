@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from io import BytesIO
 from typing import BinaryIO
 
 import mammoth
 
-from vikingd.ingest.formats.document import Document, Failed, Pages
+from vikingd.ingest.formats.document import Document, Failed, Pages, counted
 from vikingd.ingest.formats.docx_revisions import shown
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import BROKEN, checked, stated
 
 _MAIN = "word/document.xml"
+_COMMENTS = "word/comments.xml"
+_COMMENT = re.compile(rb"<w:comment\b")
 _STYLES = """
 p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
 """
+_CHART = "chart or diagram"
 # Parts that the parser leaves out, by the marks of their beginnings in XML.
 _LEFT_OUT = {
-    "equation": re.compile(rb"<m:oMath[ >]"),
-    "chart or diagram": re.compile(rb"<a:graphicData[^>]*/(?:chart|diagram|chartex)\""),
+    "embedded object": re.compile(rb"<o:OLEObject\b"),
+    "embedded document": re.compile(rb"<w:(?:altChunk|subDoc)\b"),
+    _CHART: re.compile(rb"<a:graphicData[^>]*/(?:chart|diagram|chartex)\""),
 }
 
 
@@ -33,26 +38,31 @@ def read(file: BinaryIO) -> Document:
     """
     with checked(file) as archive:
         title, time = stated(archive)
-        try:
-            body = archive.read(_MAIN) if _MAIN in archive.namelist() else b""
-        except BROKEN as error:
-            raise Failed(f"is damaged: {error}") from None
-    lost = []
-    for name, mark in _LEFT_OUT.items():
-        if count := len(mark.findall(body)):
-            kinds = name if count == 1 else name.replace(" or", "s or") + "s"
-            lost.append(f"{count:,} {kinds} {'is' if count == 1 else 'are'} left out")
     file.seek(0)
-    data, hidden = shown(file.read())
-    lost += hidden_parts(hidden)
     try:
+        data, hidden = shown(file.read())
+        lost = [*_left_out(data), *hidden_parts(hidden)]
         html = mammoth.convert_to_html(
             BytesIO(data), style_map=_STYLES, convert_image=mammoth.images.img_element(lambda _: {})
         ).value
     except RecursionError:
         raise Failed("is nested too deeply") from None
+    except BROKEN as error:
+        raise Failed(f"is damaged: {error}") from None
     pages = Pages()
     pages.add(markdown(parse(html)[0]))
     if not (text := pages.text()):
         raise Failed("has no text")
     return Document(text, title, {"format": "docx"}, time, lost)
+
+
+def _left_out(data: bytes) -> list[str]:
+    """Return a reason for each kind of parts that the parser leaves out."""
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        names = archive.namelist()
+        body = archive.read(_MAIN) if _MAIN in names else b""
+        counts = {name: len(mark.findall(body)) for name, mark in _LEFT_OUT.items()}
+        if _COMMENTS in names:
+            counts["comment"] = len(_COMMENT.findall(archive.read(_COMMENTS)))
+    charts = counted(counts.pop(_CHART), _CHART, "charts or diagrams")
+    return [*charts, *(one for name, count in counts.items() for one in counted(count, name))]

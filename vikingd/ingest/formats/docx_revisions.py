@@ -1,4 +1,7 @@
-"""The body of a DOCX file as its last revision shows it: without hidden and moved text."""
+"""The body of a DOCX file as its last revision shows it: without hidden and moved text.
+
+Formulas, and elements that the parser skips, become elements that it reads.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from typing import Any
 
 from lxml import etree
 
+from vikingd.ingest.formats.docx_drawings import write_drawings
+from vikingd.ingest.formats.docx_elements import SKIPPED, write_known
+from vikingd.ingest.formats.docx_formulas import write_formulas
 from vikingd.ingest.formats.zips import BROKEN, xml
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -16,7 +22,7 @@ _STYLES = "word/styles.xml"
 _BODIES = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _MARKS = re.compile(
     rb"<w:(?:vanish|specVanish|moveFrom|moveTo)\b|w:color w:val=\"(?:[Ff]{6}|white)\""
-    rb"|<w:sz w:val=\"[0-4]\""
+    rb"|<w:sz w:val=\"[0-4]\"|<m:oMath\b|<a:graphicData[^>]*/(?:chart|diagram)\""
 )
 _OFF = ("0", "false", "off")
 _TINY = 4  # half points of a font that nobody reads
@@ -25,11 +31,14 @@ _TINY = 4  # half points of a font that nobody reads
 def shown(data: bytes) -> tuple[bytes, int]:
     """Return a DOCX file without the text that it hides, and the number of hidden parts.
 
+    Its formulas are text, and so is what the parser skips.
+
     Hidden is text with the attribute "hidden", by itself or by its style, text of two points or
     less, and white text on white. Text that was moved stands in its new place alone.
 
     Raises:
         Failed: a part with such text is damaged.
+        RecursionError: a formula is nested too deeply.
     """
     with zipfile.ZipFile(BytesIO(data)) as archive:
         changed: dict[str, bytes] = {}
@@ -40,9 +49,13 @@ def shown(data: bytes) -> tuple[bytes, int]:
             for name in names:
                 if _BODIES.fullmatch(name):
                     part = archive.read(name)
-                    if _MARKS.search(part) or any(style.encode() in part for style in styles):
+                    is_styled = any(style.encode() in part for style in styles)
+                    if is_styled or _MARKS.search(part) or SKIPPED.search(part):
                         root = xml(part)
                         hidden += _clean(root, styles)
+                        write_formulas(root)
+                        write_known(root)
+                        write_drawings(root, archive, name)
                         changed[name] = etree.tostring(root)
         except BROKEN:
             return data, 0  # The parser reports the fault of the part.

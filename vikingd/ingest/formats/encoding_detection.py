@@ -58,6 +58,7 @@ _SIGN = re.compile(
     f"[{_LATIN}{_OTHER}][\u00a4\u00a6\u00a8\u00a9\u00ae\u00b1\u00b4-\u00b6\u00b8\u00b9\u00bc-\u00be]"
 )
 _HIGH = re.compile(rb"[\x80-\xff]")
+_HIGH_LINE = re.compile(rb"[^\n]*[\x80-\xff][^\n]*\n?")
 
 
 class _Answer(NamedTuple):
@@ -72,7 +73,10 @@ def detected(data: bytes) -> tuple[str, str] | None:
     Args:
         data: bytes that are no UTF-8.
     """
-    answers = list(_decodings(data))
+    answers = list(_decodings(data, data))
+    if not answers or answers[0].likeness < _SURE:
+        # Many lines of ASCII, such as those of a table of numbers, dilute the evidence.
+        answers = list(_decodings(data, b"".join(_HIGH_LINE.findall(data))))
     if not answers or answers[0].likeness < _SURE:
         return None
     best = answers[0]
@@ -88,10 +92,13 @@ def detected(data: bytes) -> tuple[str, str] | None:
     return None if _is_odd(best.text) else (best.text, best.encoding)
 
 
-def _decodings(data: bytes) -> Iterator[_Answer]:
-    """Yield each text that the bytes decode to, with its encoding, the likeliest text first."""
+def _decodings(data: bytes, evidence: bytes) -> Iterator[_Answer]:
+    """Yield each text that the bytes decode to, with its encoding, the likeliest text first.
+
+    `evidence` is the part of the bytes that tells how likely each encoding is.
+    """
     found = chardet.detect_all(
-        data,
+        evidence,
         ignore_threshold=True,
         max_bytes=_MAX_BYTES,
         compat_names=False,

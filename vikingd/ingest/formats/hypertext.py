@@ -23,6 +23,8 @@ _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
+_DRAWN = ("text", "foreignobject")  # elements of a drawing whose text it shows
+_NOT_DRAWN = ("defs", "symbol", "clippath", "mask")
 _MAY_HIDE = ("hidden", "<style", "style=", "style =", "color=", "color =")
 _WIDE = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]")
 
@@ -90,7 +92,8 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
                 whole.replace_with(tex_of(note.get_text()))
     lower = html.lower()
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
-    title = soup.title
+    # A drawing has a title of its own.
+    title = next((one for one in soup.find_all("title") if not one.find_parent("svg")), None)
     for element in list(below(soup)):
         if is_removed(element):
             continue
@@ -98,7 +101,10 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
             if element.name == "img":
                 element.replace_with(str(element.get("alt") or ""))
             elif element.name in _UNSEEN and not _holds(element, title):
-                element.decompose()
+                if element.name == "svg" and (text := _drawn(element)):
+                    element.replace_with(text)
+                else:
+                    element.decompose()
         elif isinstance(element, Comment):
             element.extract()
         elif "\n" in (text := str(element)) and _WIDE.search(text):
@@ -139,6 +145,19 @@ def markdown(element: Tag) -> str:
     except RecursionError:
         raise Failed("is nested too deeply") from None
     return _BLANK.sub("\n\n", _SPACES.sub("", clean(text))).strip()
+
+
+def _drawn(drawing: Tag) -> str:
+    """Return the text that a drawing shows, with spaces around it; "" without any."""
+    shown = [one for one in drawing.find_all(_DRAWN) if not one.find_parent(_NOT_DRAWN)]
+    height = ""
+    for part in drawing.find_all("tspan"):
+        at = str(part.get("y") or "")
+        if (at and at != height) or part.get("dy", "0") != "0":
+            part.insert_before("\n")  # it begins a line
+        height = at or height
+    text = join_lines(line for one in shown for line in one.get_text().split("\n"))
+    return f" {text} " if text else ""
 
 
 def _holds(element: Tag, inner: Tag | None) -> bool:

@@ -39,6 +39,11 @@ _NUMBERED = re.compile(r"^(?:第.{1,5}[章节]|[\dA-Z]+(?:\.\d+)*\.?)\s*")
 _EAST = re.compile(f"[{HAN_CHARS}{KANA_CHARS}，、；]")
 # "D:20240131235900+01'00'".
 _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
+_WORD = re.compile(r"[A-Za-zÀ-ɏА-я]+")
+_SOME_WORDS = 30  # that are enough to judge a page
+_SINGLE = 0.3  # share of words of one letter from which letters may be lost
+_LOST = 0.3  # share of the pieces of text without a width from which they are
+_NO_WIDTH = 0.01
 _ERRORS = {
     raw.FPDF_ERR_FORMAT: "is damaged, or no PDF",
     raw.FPDF_ERR_PASSWORD: "is encrypted: it needs a password",
@@ -66,6 +71,7 @@ def read(file: BinaryIO) -> Document:
     failed: list[tuple[str, str]] = []
     empty = []
     unordered = []
+    ragged = []
     has_text = False
     for number in range(1, count + 1):
         try:
@@ -77,6 +83,8 @@ def read(file: BinaryIO) -> Document:
             unordered.append(number)
         if text:
             has_text = True
+            if _has_single_letters(text) and _loses_letters(pdf, number - 1):
+                ragged.append(number)
         elif is_drawn:
             empty.append(number)
         for part in _page(text, number, bookmarks.get(number - 1, ()), bool(bookmarks)):
@@ -87,6 +95,9 @@ def read(file: BinaryIO) -> Document:
         one = len(empty) == 1
         of = f"page {empty[0]} has" if one else f"pages {numbers(empty)} have"
         lost.append(f"{of} no text: {'it may be a scan' if one else 'they may be scans'}")
+    if ragged:
+        pages_are = "page" if len(ragged) == 1 else "pages"
+        lost.append(f"letters on {pages_are} {numbers(ragged)} are lost: their font has no widths")
     if unordered:
         pages_are = "page" if len(unordered) == 1 else "pages"
         lost.append(f"Arabic or Hebrew on {pages_are} {numbers(unordered)} may be reversed")
@@ -134,6 +145,27 @@ def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool, bool]:
         lines = [line.strip() for line in clean(plain_letters(found)).split("\n")]
         text = "\n".join(_unwrapped([line for line in lines if line]))
         return text, bool(raw.FPDFPage_CountObjects(page)), is_ordered
+    finally:
+        page.close()
+
+
+def _has_single_letters(text: str) -> bool:
+    """Return True if many words have one letter, as in a text that lost some of its letters."""
+    words = _WORD.findall(text)
+    singles = sum(len(word) == 1 for word in words)
+    return len(words) >= _SOME_WORDS and singles > _SINGLE * len(words)
+
+
+def _loses_letters(pdf: pypdfium2.PdfDocument, index: int) -> bool:
+    """Return True if many pieces of text on a page have no width: PDFium passes over them."""
+    page = pdf[index]
+    try:
+        pieces = list(page.get_objects(filter=[raw.FPDF_PAGEOBJ_TEXT]))
+        flat = 0
+        for piece in pieces:
+            left, _, right, _ = piece.get_bounds()
+            flat += right - left < _NO_WIDTH
+        return flat > _LOST * len(pieces)
     finally:
         page.close()
 

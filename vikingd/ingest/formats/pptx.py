@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from pptx import Presentation
 from pptx.enum.shapes import PP_PLACEHOLDER
+from pptx.package import Package
 
 from vikingd.ingest.formats.document import (
     Document,
     Failed,
     Pages,
     clean,
+    counted,
     escaped,
     heading,
     lost_parts,
@@ -20,12 +22,13 @@ from vikingd.ingest.formats.document import (
     table,
     title_of,
 )
+from vikingd.ingest.formats.drawings import chart_rows, diagram_texts
 from vikingd.ingest.formats.hypertext import hidden_parts
 from vikingd.ingest.formats.zips import BROKEN, checked, stated, xml
 
 _MAX_NESTED = 32
+_COMMENT = re.compile(rb"<(?:p|p188):cm\b")
 _DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
-_PARAGRAPH = "{http://schemas.openxmlformats.org/drawingml/2006/main}p"
 _TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
 _RELATED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}dm"
 # Placeholders with the same text on each slide.
@@ -40,9 +43,15 @@ def read(file: BinaryIO) -> Document:
     """
     with checked(file) as archive:
         title, time = stated(archive)
+        comments = sum(
+            len(_COMMENT.findall(archive.read(name)))
+            for name in archive.namelist()
+            if name.startswith("ppt/comments/")
+        )
     file.seek(0)
     try:
-        slides = list(Presentation(file).slides)
+        # `pptx.Presentation` refuses slide shows, which differ in one attribute.
+        slides = list(Package.open(file).main_document_part.presentation.slides)
     except BROKEN as error:
         raise Failed(f"is damaged: {error}") from None
     except (KeyError, ValueError, AttributeError, SyntaxError) as error:
@@ -78,7 +87,7 @@ def read(file: BinaryIO) -> Document:
     if hidden:
         are = f"slide {hidden[0]} is" if len(hidden) == 1 else f"slides {numbers(hidden)} are"
         lost.append(f"{are} hidden and left out")
-    lost += hidden_parts(unseen)
+    lost += [*hidden_parts(unseen), *counted(comments, "comment")]
     metadata: dict[str, str | int] = {"format": "pptx", "slides": len(slides)}
     return Document(pages.text(), title, metadata, time, lost)
 
@@ -155,7 +164,7 @@ def _chart(chart: Any) -> Iterator[str]:
     try:
         plots = list(chart.plots)
     except ValueError:  # the library does not know the type of the chart
-        yield table(_series(chart))
+        yield table(chart_rows(chart._chartSpace))
         return
     for plot in plots:
         series = list(plot.series)
@@ -167,21 +176,9 @@ def _chart(chart: Any) -> Iterator[str]:
         yield table(rows)
 
 
-def _series(chart: Any) -> list[list[str]]:
-    """Return the series of a chart of any type, one in each row: its name and its values."""
-    found = chart._chartSpace.xpath(".//c:ser")
-    names = [" ".join(one.xpath("c:tx//c:v/text()")) for one in found]
-    values = [one.xpath("c:val//c:v/text()") for one in found]
-    categories = found[0].xpath("c:cat//c:v/text()") if found else []
-    width = max(map(len, (categories, *values)), default=0)
-    rows = [["", *categories], *([name, *given] for name, given in zip(names, values, strict=True))]
-    return [row + [""] * (width + 1 - len(row)) for row in rows]
-
-
 def _diagram(shape: Any) -> str:
     """Return the texts of a SmartArt diagram, which is stored in another part of the file."""
     for ids in shape._element.iter(f"{{{_DIAGRAM}}}relIds"):
         root = xml(shape.part.related_part(ids.get(_RELATED)).blob)
-        texts = (clean("".join(p.itertext(_TEXT))).strip() for p in root.iter(_PARAGRAPH))
-        return "\n".join(f"- {text}" for text in texts if text)
+        return "\n".join(f"- {clean(text)}" for text in diagram_texts(root))
     return ""

@@ -111,7 +111,7 @@ def _above(sup: Tag) -> str:
         return _mark(text, before)
     if not token.isalnum() and token not in ")]}|'′°µΩ" and _MARK.fullmatch(text):
         return _mark(text, before)
-    return f"^{_grouped(text)}"
+    return f"^{grouped(text)}"
 
 
 def _below(sub: Tag) -> str:
@@ -125,7 +125,7 @@ def _below(sub: Tag) -> str:
         return text
     if not before[-1].isalnum() and before[-1] not in ")]}|":
         return text
-    return f"_{_grouped(text)}"
+    return f"_{grouped(text)}"
 
 
 def _ruby(ruby: Tag) -> str:
@@ -179,10 +179,10 @@ def _formula(math: Tag) -> str:
         return tex_of(tex)
     for power in reversed(math.find_all([*_BETWEEN, "msqrt"])):
         if power.name == "msqrt":
-            power.string = f"√{_grouped(''.join(power.get_text().split()))}"
+            power.string = f"√{grouped(''.join(power.get_text().split()))}"
             continue
         parts = power.find_all(True, recursive=False)
-        texts = [_grouped("".join(part.get_text().split())) for part in parts]
+        texts = [grouped("".join(part.get_text().split())) for part in parts]
         signs = _BETWEEN[power.name]
         power.string = "".join(chain.from_iterable(zip_longest(texts, signs, fillvalue="")))
     return "".join(math.get_text().split())
@@ -204,7 +204,8 @@ def _is_footnote(sup: Tag) -> bool:
     return bool(_FOOTNOTE.search(named))
 
 
-def _grouped(text: str) -> str:
+def grouped(text: str) -> str:
+    """Return an operand in parentheses, unless it is a word, a number or a sign."""
     return text if _SIMPLE.fullmatch(text) or text.startswith("(") else f"({text})"
 
 

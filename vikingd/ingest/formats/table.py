@@ -20,6 +20,8 @@ _PACKAGES = {
     "pptx": "pptx",
     "xlsx": "openpyxl",
     "epub": "markdownify",
+    "odt": "markdownify",
+    "eml": "markdownify",
 }
 _PLAIN = frozenset({"ipynb", "svg"})  # formats that need no package
 FORMATS = _PLAIN | frozenset(_PACKAGES)

@@ -12,7 +12,15 @@ from typing import Any, BinaryIO
 import openpyxl
 from openpyxl.chartsheet import Chartsheet
 
-from vikingd.ingest.formats.document import Document, Failed, Pages, heading, lost_parts, table
+from vikingd.ingest.formats.document import (
+    Document,
+    Failed,
+    Pages,
+    counted,
+    heading,
+    lost_parts,
+    table,
+)
 from vikingd.ingest.formats.number_formats import (
     is_shown_with_time,
     shown_duration,
@@ -24,6 +32,18 @@ from vikingd.ingest.formats.zips import BROKEN, checked, stated
 
 _MAX_COLUMNS = 1000
 _REPEATED = 100  # characters of a merged cell that is written again in each row that it spans
+# Parts of other members that no cell has: the members, and the marks of the parts.
+_BESIDE = {
+    "comment": (
+        re.compile(r"xl/(?:comments/)?comments?\d*\.xml"),
+        re.compile(rb"<(?:\w+:)?comment\b"),
+    ),
+    "chart": (re.compile(r"xl/charts/chart\d*\.xml"), re.compile(rb"<(?:\w+:)?chartSpace\b")),
+    "text box": (
+        re.compile(r"xl/drawings/drawing\d*\.xml"),
+        re.compile(rb"<xdr:txBody>(?:(?!</xdr:txBody>).)*<a:t>", re.DOTALL),
+    ),
+}
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 # A cell with a formula whose value no program has computed yet.
 _NOT_COMPUTED = re.compile(rb"</f>\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
@@ -40,6 +60,7 @@ def read(file: BinaryIO) -> Document:
     with checked(file) as archive:
         title, changed = stated(archive)
         formulas, layouts = _examined(archive)
+        beside = _beside(archive)
     file.seek(0)
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
@@ -75,6 +96,7 @@ def read(file: BinaryIO) -> Document:
     for kind, count in left_out.items():
         if count:
             lost.append(f"{count:,} hidden {kind}{' is' if count == 1 else 's are'} left out")
+    lost += beside
     if not has_text:
         raise Failed("has no text" if not failed else f"is damaged: {failed[0][1]}")
     metadata: dict[str, str | int] = {"format": "xlsx", "sheets": len(book.sheetnames)}
@@ -166,6 +188,18 @@ def _shown(cell: Any) -> str:
 
 def _midnight(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _beside(archive: zipfile.ZipFile) -> list[str]:
+    """Return a reason for each kind of parts that stand beside the cells."""
+    lost = []
+    for kind, (member, mark) in _BESIDE.items():
+        count = 0
+        for name in filter(member.fullmatch, archive.namelist()):
+            with suppress(*BROKEN):
+                count += len(mark.findall(archive.read(name)))
+        lost += counted(count, kind, "text boxes" if kind == "text box" else "")
+    return lost
 
 
 def _examined(archive: zipfile.ZipFile) -> tuple[int, dict[str, Layout]]:
