@@ -55,7 +55,7 @@ def ends_word(data: U8, at: int, start: int, end: int) -> bool:
     """Return True if the word from `start` ends before data[at], in a text up to `end`."""
     kind = _KINDS[data[at]]
     if kind != _GROUP:
-        return kind == _BLANK or kind == _SIGN  # noqa: SIM109 - numba would build a tuple
+        return kind in (_BLANK, _SIGN)
     inside = start < at and at + 1 < end
     return not (inside and may_be_digit(data[at - 1]) and may_be_digit(data[at + 1]))
 

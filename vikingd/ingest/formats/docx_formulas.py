@@ -9,7 +9,7 @@ from typing import Any
 from lxml import etree
 
 from vikingd.ingest.formats.docx_elements import text_run
-from vikingd.ingest.formats.inline_marks import grouped
+from vikingd.ingest.formats.raised_and_lowered_text import grouped
 
 _M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _RUN = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}r"
