@@ -213,8 +213,9 @@ def test_a_sheet_that_cannot_be_read_is_named(tmp_path: Path, read: Read) -> Non
         "## Good\n\n| a\\|b | TRUE | 0.3 | 2026-01-02 03:04:00 |  | x y |\n"
         "| --- | --- | --- | --- | --- | --- |\n\n| second table |\n| --- |\n\n## Bad\n\n## Chart\n"
     )
-    formula, bad, chart = document.lost
+    formula, charts, bad, chart = document.lost
     assert formula == "1 formula has no value: open and save the file in its program"
+    assert charts.startswith("1 chart")
     assert bad.startswith("sheet 'Bad' cannot be read: ")
     assert chart == "sheet 'Chart' cannot be read: it is a chart"
 

@@ -162,6 +162,9 @@ def features_of_texts(
     else:
         kinds = {_kind(scope, asked.script, row, 1.0) for row in rows[:best].tolist()}
         kind = BOTH if BOTH in kinds else kinds.pop()  # a new base has another order of ties
+    if kind == ACROSS:  # texts in the query's script say nothing about the first one's meaning
+        is_other = [_kind(scope, asked.script, row, 1.0) == ACROSS for row in rows.tolist()]
+        dense = [of_text * other for of_text, other in zip(dense, is_other, strict=True)]
     share = {BOTH: DENSE_WEIGHT, WORDS: 0.0}.get(kind, 1.0)
     factor = max(1.0, SCORE_FLOOR / max(lexical)) if any(lexical) else 1.0
     nodes = sorted(

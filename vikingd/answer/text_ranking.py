@@ -91,7 +91,8 @@ def ranked_in_files(
     is that of its best text.
 
     Returns:
-        (the ranked passages, at most `depth`, or twice as many with `also`; the first candidates).
+        (the ranked passages, at most `depth`, or twice as many with `also`; the first candidates,
+        ranked by their own scores).
     """
     search = _WeightedSearch(scope, vector, HALVES, keeps_words=True)
     found = _first(scope, depth, search.best)
@@ -100,11 +101,13 @@ def ranked_in_files(
         more = _first(scope, depth, lambda more: search.best(more, allowed))
         rows = np.union1d(rows, more.rows).astype(np.int32)
         depth *= 2
-    rows, scores = search.in_files(rows, _other_script(scope, vector, found))
+    factor = _other_script(scope, vector, found)
+    rows, scores = search.in_files(rows, factor)
     keep_scratch(search.scratch)
     ranked = RankedList(rows, scores, found.is_full)
     order = _by_name(scope, ranked, depth)[:depth]
-    return RankedList(rows[order], scores[order], found.is_full), found
+    candidates = _lowered(found, scope, scope.script(vector), factor)
+    return RankedList(rows[order], scores[order], found.is_full), candidates
 
 
 def _other_script(scope: TextScope, vector: F32, found: RankedList) -> float:
@@ -130,6 +133,21 @@ def _other_script(scope: TextScope, vector: F32, found: RankedList) -> float:
     dense, lexical = found.parts[own].T
     ratios = np.minimum(1.0, lexical / np.maximum(dense, 1e-9))
     return (1.0 + float(np.median(ratios))) / 2.0
+
+
+def _lowered(found: RankedList, scope: TextScope, script: int, factor: float) -> RankedList:
+    """Return a list whose texts in another script than the query have their score times `factor`.
+
+    Texts in the query's script keep their scores.
+    """
+    if factor == 1.0 or script == NONE:
+        return found
+    of_texts = scope.snapshot.tree.texts.script[found.rows]
+    is_other = (of_texts != script) & (of_texts != NONE)
+    scores = np.where(is_other, found.scores * factor, found.scores)
+    order = np.argsort(-scores, kind="stable")
+    parts = None if found.parts is None else found.parts[order]
+    return RankedList(found.rows[order], scores[order], found.is_full, parts)
 
 
 def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:

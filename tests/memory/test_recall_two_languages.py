@@ -1,0 +1,67 @@
+"""Recalls of a user who speaks two languages: what was never said is not strong in either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.daemons import serving
+from vikingd.client import Client, Strength
+
+SAID = {
+    "health": ["The user is allergic to penicillin.", "用户对芒果过敏。"],
+    "profile": [
+        "The user works at Siemens in Munich as a firmware engineer.",
+        "用户住在上海浦东，周末常去游泳。",
+        "用户的女儿叫小雨，上二年级。",
+    ],
+    "preferences": [
+        "Likes oolong tea in the afternoon.",
+        "The user plays the cello on Sundays.",
+        "用户喜欢喝手冲咖啡。",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def bilingual() -> Iterator[Client]:
+    """Yield a client of a daemon with memories in English and Chinese, and their vectors."""
+    with serving("--provider", "e5") as where, Client(where, timeout=60) as client:
+        for kind, texts in SAID.items():
+            for text in texts:
+                client.remember(text, kind)
+        end = {"uri": "viking://resources/end.md", "content": "The end."}
+        client.put([end], wait_for_vectors=True)
+        yield client
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what is the user's blood type",
+        "capital of Mongolia",
+        "用户开什么车？",
+    ],
+)
+def test_what_was_never_said_is_not_strong(bilingual: Client, question: str) -> None:
+    """A memory in the other language, which only meaning compares, does not make it strong."""
+    confidence = bilingual.recall(question).confidence
+    assert confidence is not None
+    assert confidence.strength is not Strength.STRONG
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("what is the user allergic to?", "penicillin"),
+        ("where does the user work?", "Siemens"),
+        ("用户女儿叫什么", "小雨"),
+    ],
+)
+def test_what_was_said_is_strong(bilingual: Client, question: str, answer: str) -> None:
+    """The memory in the language of the question comes first."""
+    recalled = bilingual.recall(question)
+    assert recalled.confidence is not None
+    assert recalled.confidence.strength is Strength.STRONG
+    assert answer in recalled[0].content
