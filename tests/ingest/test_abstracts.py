@@ -26,6 +26,12 @@ from vikingd.ingest.limits import check_metadata
         ),
         (
             "a.md",
+            "---\nname: Fault\nabout: Tell of a broken cup\n---\n",
+            "Tell of a broken cup",
+        ),
+        ("a.md", "👆 🚫 💚 🔗 🏃 🙆 🎧 💪 ✔\n\nMore.", "👆 🚫 💚 🔗 🏃 🙆 🎧 💪 ✔ More."),
+        (
+            "a.md",
             "# Tests\n\nYou have already seen how to test the tea of one pot.\n\n"
             "A test of many pots takes a tray and a list of them.",
             "A test of many pots takes a tray and a list of them.",
@@ -232,7 +238,7 @@ from vikingd.ingest.limits import check_metadata
             "def cut(text); def _own(); MOST = 3",
         ),
     ],
-    ids=range(42),
+    ids=range(44),
 )
 def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
     """The abstract is the first prose, without badges, markup, directives, licences and labels."""

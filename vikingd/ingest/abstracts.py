@@ -168,7 +168,8 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
         with suppress(markdown.TooCostly):
             found = _H1.search(beginning)
             title = (start and stated(content, "title")) or (found[1] if found else "")
-            return _with_headings(beginning, title)
+            told = _with_headings(beginning, title)
+            return told or (start and stated(content, "about", "title", "name")) or ""
     else:
         beginning = _beginning(content)
         if reader := _PIECES.get(syntax):

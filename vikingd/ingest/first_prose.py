@@ -108,7 +108,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 found.append(prose)
             elif prose:
                 beside = beside or prose
-            elif any(map(str.isalnum, text)):
+            elif text and not _is_rule(text):
                 passed_over.append(text)
                 if may_be and is_prose(text):
                     introductions.append(text)
@@ -162,7 +162,7 @@ def is_prose(text: str) -> bool:
     A line of punctuation such as `-----` is no prose.
     """
     shown = _LINK.sub("", text) if "://" in text else text
-    return approximate_tokens(shown) >= PROSE_TOKENS and any(map(str.isalnum, shown))
+    return approximate_tokens(shown) >= PROSE_TOKENS and not _is_rule(shown)
 
 
 def _prose_of(text: str) -> str:
@@ -193,6 +193,10 @@ def _is_off_topic(text: str) -> bool:
     if _BESIDE.match(text) or _is_in_capitals(text):
         return True
     return text.endswith(("?", "？")) and len(sentence_ends(text)) == 1
+
+
+def _is_rule(text: str) -> bool:
+    return len(set(text)) < 4 and not any(map(str.isalnum, text))
 
 
 def _is_in_capitals(text: str) -> bool:
