@@ -55,7 +55,7 @@ GENERATED = (
         ),
         (
             "PourTests.cs",
-            'class PourTests\n{\n  [Theory]\n  [InlineData("[a]", 1)]\n'
+            'class PourTests\n{\n  [Theory]\n  // [Old]\n  [InlineData("[a]", 1)]\n'
             "  public void Pour_Cup_Fills(string a)\n  {\n  }\n\n  [Fact]\n"
             "  public async Task Stops()\n  {\n  }\n}\n",
             "Pour_Cup_Fills; Stops",
@@ -69,7 +69,8 @@ GENERATED = (
         (
             "Cup.cs",
             'namespace Tea;\n/// <summary>\n/// Holds <see cref="Tea" />.\n/// </summary>\n'
-            '[Json("[a]")]\npublic class Cup\n{\n  [Key]\n  public int Size { get; set; }\n}\n',
+            '[Json("[a]")]\n// [Old]\npublic class Cup\n'
+            "{\n  [Key]\n  public int Size { get; set; }\n}\n",
             "public class Cup: Holds Tea; public int Size",
         ),
         (

@@ -28,7 +28,7 @@ _FUNCTION = lazy(
     r"|#\[(?:\w+::)?test(?:\([^\]\n]*\))?\]\s+(?:#\[[^\n]*\n\s*){0,8}"
     r"(?:pub )?(?:async )?fn[ \t]+(\w+)"
     r"|^[ \t]*\[(?:Fact|Theory|Test(?:Method|Case)?|Property)\b[^\n]*\n"
-    r"(?>(?:[ \t]*\[[^\n]*\n){0,32})[ \t]*(?:public[ \t]+)?(?:async[ \t]+)?"
+    r"(?>(?:[ \t]*(?:\[|//)[^\n]*\n){0,64})[ \t]*(?:public[ \t]+)?(?:async[ \t]+)?"
     r"[\w<>]+[ \t]+(\w+)[ \t]*\("
     r"|public[ \t]+function[ \t]+(test\w+)[ \t]*\(",
     8,

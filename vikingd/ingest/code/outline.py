@@ -326,8 +326,10 @@ def _last_byte(node: Node, data: bytes) -> int:
 
 def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     """Return the text of a definition before its body, in one line, without attributes of C#."""
-    above = takewhile(lambda child: child.type == _ATTRIBUTES, node.named_children)
-    start = max((child.end_byte for child in above), default=node.start_byte)
+    start, kinds = node.start_byte, {_ATTRIBUTES, *grammar.comments}
+    above = list(takewhile(lambda child: child.type in kinds, node.named_children))
+    if any(child.type == _ATTRIBUTES for child in above):
+        start = above[-1].end_byte
     ends = (
         child
         for child in node.named_children
