@@ -25,6 +25,45 @@ from vikingd.ingest.limits import check_metadata
             "You need Go 1.18 and Git for the modules of a project here.",
         ),
         (
+            "a.md",
+            "---\nname: Fault\nabout: Tell of a broken cup\n---\n",
+            "Tell of a broken cup",
+        ),
+        ("a.md", "👆 🚫 💚 🔗 🏃 🙆 🎧 💪 ✔\n\nMore.", "👆 🚫 💚 🔗 🏃 🙆 🎧 💪 ✔ More."),
+        (
+            "a.md",
+            "# Tests\n\nYou have already seen how to test the tea of one pot.\n\n"
+            "A test of many pots takes a tray and a list of them.",
+            "A test of many pots takes a tray and a list of them.",
+        ),
+        (
+            "a.md",
+            "# 测试\n\n在上一章里，我们学习了测试一壶茶。\n\n测试很多壶茶需要托盘和列表。",
+            "测试很多壶茶需要托盘和列表。",
+        ),
+        (
+            "a.md",
+            "# Tea\n\n**DO NOT READ THIS FILE HERE, IT IS ON <https://example.org/tea>.**\n\n"
+            "This guide covers the kinds of tea.",
+            "This guide covers the kinds of tea.",
+        ),
+        (
+            "a.md",
+            "## Cup\n\n### Basic use\n```\ncode\n```\n### Filled\n\nA cup can be filled.\n",
+            "A cup can be filled. Basic use; Filled",
+        ),
+        (
+            "a.md",
+            f"# Changes\n\n# 2.1\n* add\n\n# 2.0\n* first\n\n\\{'-' * 99}\n",
+            "add first Changes; 2.1; 2.0",
+        ),
+        (
+            "a.adoc",
+            "= Pour\n\nNOTE: A spoon can be used in place of the hand in this section.\n\n"
+            "You can pour by hand, as the following example shows:\n\n----\npour()\n----\n",
+            "You can pour by hand, as the following example shows:",
+        ),
+        (
             "a.redir",
             "{{ range .Pages }} {{ .Aliases }} and more of a template {{ end }}\n\n"
             "The addresses that have moved are listed in this file.",
@@ -199,7 +238,7 @@ from vikingd.ingest.limits import check_metadata
             "def cut(text); def _own(); MOST = 3",
         ),
     ],
-    ids=range(36),
+    ids=range(44),
 )
 def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
     """The abstract is the first prose, without badges, markup, directives, licences and labels."""

@@ -53,6 +53,54 @@ GENERATED = (
             "  public void stops() {}\n}\n",
             "fillsACup; stops",
         ),
+        (
+            "PourTests.cs",
+            'class PourTests\n{\n  [Theory]\n  // [Old]\n  [InlineData("[a]", 1)]\n'
+            "  public void Pour_Cup_Fills(string a)\n  {\n  }\n\n  [Fact]\n"
+            "  public async Task Stops()\n  {\n  }\n}\n",
+            "Pour_Cup_Fills; Stops",
+        ),
+        (
+            "PourTest.php",
+            "<?php\nclass PourTest\n{\n    public function testA()\n    {\n    }\n\n"
+            "    public function testB(): void\n    {\n    }\n}\n",
+            "testA; testB",
+        ),
+        (
+            "Cup.cs",
+            'namespace Tea;\n/// <summary>\n/// Holds <see cref="Tea" />.\n/// </summary>\n'
+            '[Json("[a]")]\n// [Old]\npublic class Cup\n'
+            "{\n  [Key]\n  public int Size { get; set; }\n}\n",
+            "public class Cup: Holds Tea; public int Size",
+        ),
+        (
+            "mixins.scss",
+            f"@mixin round($size) {{\n  a: $size;\n}}\n.cup {{\n  b: c;\n}}\n/* {'x' * 400} */",
+            "@mixin round($size), .cup",
+        ),
+        (
+            "flow.yml",
+            f"name: Pour\non:\n  call:\n    inputs:\n      cup:\n        description: {STATED}\n"
+            f"jobs:\n  boil: {'x' * 400}\n",
+            "name: Pour, on, jobs, call, boil, inputs, cup, description",
+        ),
+        (
+            "action.yml",
+            f"inputs:\n  cup:\n    description: {STATED[::-1]}\ndescription: {STATED}\n{LONG}",
+            STATED,
+        ),
+        (
+            "labels.yml",
+            f"- name: bug\n  description: {STATED}\n- name: doc\n  description: {STATED[::-1]}\n"
+            f"# {'x' * 400}\n",
+            "name: bug, name: doc, description",
+        ),
+        (
+            "filter.yml",
+            f"DOCS:\n  name: pour\n  short_description: fill a cup\n  options:\n    a:\n"
+            f"      description: {STATED}\n{LONG}",
+            "fill a cup",
+        ),
         ("pour_spec.rb", "describe Tea do\n  it 'pours' do\n  end\nend\n", "Tea; pours"),
         (
             "package.json",
@@ -88,7 +136,7 @@ GENERATED = (
             "A form of it is the macro that infers them. Props; Emits; ref()",
         ),
     ],
-    ids=range(17),
+    ids=range(25),
 )
 def test_a_file_without_prose_tells_what_is_in_it(name: str, content: str, abstract: str) -> None:
     """Cases of tests, what data states, short contents, kinds of licences, and headings."""

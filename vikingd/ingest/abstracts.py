@@ -34,7 +34,11 @@ _H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
 _NO_HEADINGS = re.compile(
     r"^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[`~]*[ \t]*$|\Z)|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL
 )
-_H2 = re.compile(r"^##(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE)
+# Headings of Markdown by level, the level that has the parts of most files first.
+_HEADINGS_BY_LEVEL = [
+    re.compile(rf"^#{{{level}}}(?: +|(?=[^#\s]))([^\n]+)", re.MULTILINE) for level in (2, 1, 3)
+]
+_RULE = re.compile(r"^[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}[ \t][^\n]*$", re.MULTILINE)
 _SIGNS = re.compile(r"[*`]|\s*\{[^{}\n]*\}|#+$|<[^<>]*>|!?\[([^\[\]]*)\]\([^()\s]*\)")
 _MAX_HEADING = 120  # characters
@@ -164,7 +168,8 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
         with suppress(markdown.TooCostly):
             found = _H1.search(beginning)
             title = (start and stated(content, "title")) or (found[1] if found else "")
-            return _with_headings(beginning, title)
+            told = _with_headings(beginning, title)
+            return told or (start and stated(content, "about", "title", "name")) or ""
     else:
         beginning = _beginning(content)
         if reader := _PIECES.get(syntax):
@@ -179,8 +184,9 @@ def _first_paragraph(content: str, name: str, ask: Ask = parser_process.ask) -> 
 
 
 def _with_headings(text: str, title: str) -> str:
-    """Return the first prose of Markdown; if it is short, with the headings of level 2 after it.
+    """Return the first prose of Markdown; if it is short, with the headings of its parts after it.
 
+    The headings are those of level 2, else 1, else 3: the first level that has more than one.
     Prose below the second heading or a later one counts as short, unless it is very long.
     """
     above, headings = list[str](), 0
@@ -198,11 +204,13 @@ def _with_headings(text: str, title: str) -> str:
         approximate_tokens(prose) >= _SHORT and any(prose[:16] in one for one in above)
     ):
         return prose
-    found = _H2.finditer(_NO_HEADINGS.sub("", text))
-    names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in found]
-    if len(names) > 1:
-        return f"{prose} {'; '.join(names)}".strip()
-    return prose or one_line(_HEADING.sub("", text))
+    plain = _NO_HEADINGS.sub("", text)
+    for level in _HEADINGS_BY_LEVEL:
+        found = level.finditer(plain)
+        names = [_SIGNS.sub(r"\1", one[1][:_MAX_HEADING]).strip() for one in found]
+        if len(names) > 1:
+            return f"{prose} {'; '.join(names)}".strip()
+    return prose or one_line(_RULE.sub("", _HEADING.sub("", text)))
 
 
 def _is_markup(content: str) -> bool:

@@ -26,10 +26,15 @@ _MARKS = lazy(
     r"|^[ \t]*\*(?:[ \t]*@[^\n]*|[ \t]+|$)",
     8,
 )
-# A stated description: "description: A tool", "<description>A tool</description>".
+# A stated description: "<description>A tool</description>".
 _STATED = lazy(
-    r"^[ \t]*\"?(?:description|summary|desc)\"?[ \t]*[:=](?>[ \t]*)(?![|>{\[])([^\n]{1,400})$"
-    r"|<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\"",
+    r"<description>([^<]+)</description>|<meta\s+name=\"description\"\s+content=\"([^\"]+)\""
+)
+_SHORT = "short_description"
+# A name or a description of data: "name: tool", '"description": "A tool",'.
+_NAMED = lazy(
+    r"^([ \t]*(?:- )?)\"?(name|title|(?:short_)?description|summary|desc)\"?[ \t]*[:=](?>[ \t]*)"
+    r"(?![|>{\[])([^\n]{1,400})$",
     8,
 )
 # Lines that say nothing about a file: "import os", "#include <a.h>", "'use strict';", "---".
@@ -47,8 +52,8 @@ _KEY = lazy(
     8,
 )
 _SECTION = lazy(r"^()\[{1,2}([^\]\n]+)\]()", 8)
-# The beginning of a style rule: ".menu a:hover {".
-_RULE = lazy(r"^([ \t]*)((?:@include )?[^\s{};/@&+\d][^{};\n]{0,200}?)[ \t]*\{", 8)
+# The beginning of a style rule or a mixin: ".menu a:hover {", "@mixin round($size) {".
+_RULE = lazy(r"^([ \t]*)((?:@(?:include|mixin) )?[^\s{};/@&+\d][^{};\n]{0,200}?)[ \t]*\{", 8)
 # An XML element with a name: '<bean id="mailer"', "<artifactId>core<".
 _ELEMENT = lazy(
     r"<([\w:.-]+)(?:\s[^<>]*?)?\s(?:id|name|namespace|key|class)=[\"']([^\"'<>]+)[\"']"
@@ -85,10 +90,8 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
     is_short = len(whole) <= limit and len(text) < _READ
     if is_short and not (is_page and told) and not _SECRET.search(whole):
         return whole
-    for stated in _STATED.finditer(text):
-        line = one_line(next(filter(None, stated.groups()))).rstrip(", ").strip("\"'")
-        if is_prose(line):
-            return line
+    if stated := next(_stated(text), ""):
+        return stated
     named = _of_markup(text) if is_page or suffix in _COMPONENTS else _names_by_suffix(text, suffix)
     if parts := _joined(named, limit - len(told) - 2):
         return f"{told}; {parts}" if told else parts
@@ -96,6 +99,26 @@ def brief(text: str, name: str, limit: int, told: str = "") -> str:
         return told
     whole = whole if whole.startswith(told) else f"{told}; {whole}"
     return f"{whole[: limit - 1].rstrip()}…"
+
+
+def _stated(text: str) -> Iterator[str]:
+    """Yield the descriptions that a text states of itself, and not of a part.
+
+    In data they are indented as little as any name or description, and have a key of their own.
+    """
+    named = list(_NAMED.finditer(text))
+    least = min((len(one[1]) for one in named), default=0)
+    keys = [one[2] for one in named if len(one[1]) == least]
+    found = [
+        (one[2] == _SHORT, one[3])
+        for one in named
+        if len(one[1]) == least and keys.count(one[2]) == 1 and one[2] not in ("name", "title")
+    ]
+    found += [(False, one[1] or one[2]) for one in _STATED.finditer(text)]
+    for is_short, line in found:
+        line = one_line(line).rstrip(", ").strip("\"'")
+        if is_short or is_prose(line):
+            yield line
 
 
 def _names_by_suffix(text: str, suffix: str) -> Iterator[str]:

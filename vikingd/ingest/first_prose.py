@@ -38,6 +38,9 @@ _BESIDE = lazy(
     r"|th(?:is|e) (?:page|article|document|documentation|section|guide|feature|rule|post|file) "
     r"(?:is|was|has been) (?:\w+ )?(?:moved|deprecated|outdated|out of date|obsolete|incomplete"
     r"|under construction|a work in progress|translated|(?:auto-?)?generated|available in))"
+    r"|(?i:(?:so far|up to now|until now)\b|you(?:'ve| have) already\b"
+    r"|(?:in|as) the (?:previous|last|preceding) (?:chapter|section|part|tutorial|lesson)\b)"
+    r"|在?(?:上一?|前(?:面)?几?)个?(?:章|节|篇|小节)|到目前为止"
     r"|(?i:th(?:is|e) (?:page|guide|section|tutorial|article|chapter|document) assumes\b)"
     r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,48}){2,}\Z"  # "English | Deutsch | Español"
     r"|(?:注意|提示|警告|重要)[:：]|本(?:文|页|文档)(?:由|已|假设|假定)|此(?:页|章节|章|节)假[设定]|翻译|此页"
@@ -67,15 +70,15 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
 
     Each paragraph has a flag: True if it may be the prose. Prose that is not about the topic (see
     `_is_off_topic`) is taken only if there is no other. The same holds for a sentence that refers
-    back to the introduction of a list or code. If the first prose has no word of the title, a later
-    one that begins with such words is taken. Short prose is continued with the next paragraphs, up
-    to a heading, which is an empty paragraph.
+    back to the introduction of a list or code. Without any, all such introductions are taken. If
+    the first prose has no word of the title, a later one that begins with such words is taken.
+    Short prose is continued with the next paragraphs, up to a heading, which is an empty paragraph.
 
     Raises:
         TooCostly: the paragraphs before the first prose take too long to parse.
     """
     keys = _title_keys(title)
-    passed_over, introduction, leaning = list[str](), "", ""
+    passed_over, introductions, introduction, leaning = list[str](), list[str](), "", ""
     beside, first, found = "", list[str](), list[str]()
     looked_at, is_introduced = 0, False
     try:
@@ -105,10 +108,12 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 found.append(prose)
             elif prose:
                 beside = beside or prose
-            elif text:
+            elif text and not _is_rule(text):
                 passed_over.append(text)
-                if may_be and is_prose(text) and not _POINTS.search(text):
-                    introduction = introduction or text
+                if may_be and is_prose(text):
+                    introductions.append(text)
+                    if not _POINTS.search(text):
+                        introduction = introduction or text
             ends_open = text.endswith((":", "："))
             is_introduced = ends_open or (is_introduced and not may_be)
             is_enough = sum(map(approximate_tokens, found)) >= _ENOUGH
@@ -122,7 +127,8 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     told = first or found
     if len(told) == 1:
         return told[0]
-    return join_lines(told) or introduction or leaning or beside or " ".join(passed_over)
+    told = told or [introduction or leaning or beside]
+    return join_lines(told) or " ".join(introductions or passed_over)
 
 
 def _title_keys(title: str) -> list[str]:
@@ -151,8 +157,12 @@ def refers_back(sentence: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Return True for a text of at least PROSE_TOKENS tokens, not counting web addresses."""
-    return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= PROSE_TOKENS
+    """Return True for a text of at least PROSE_TOKENS tokens, not counting web addresses.
+
+    A line of punctuation such as `-----` is no prose.
+    """
+    shown = _LINK.sub("", text) if "://" in text else text
+    return approximate_tokens(shown) >= PROSE_TOKENS and not _is_rule(shown)
 
 
 def _prose_of(text: str) -> str:
@@ -177,8 +187,18 @@ def _prose_of(text: str) -> str:
 def _is_off_topic(text: str) -> bool:
     """Return True for prose about the page instead of its topic, and for a single question.
 
-    Examples are "We are excited to announce ..." and "This page is deprecated."
+    Examples are "We are excited to announce ...", "This page is deprecated." and a warning in
+    capitals.
     """
-    if _BESIDE.match(text):
+    if _BESIDE.match(text) or _is_in_capitals(text):
         return True
     return text.endswith(("?", "？")) and len(sentence_ends(text)) == 1
+
+
+def _is_rule(text: str) -> bool:
+    return len(set(text)) < 4 and not any(map(str.isalnum, text))
+
+
+def _is_in_capitals(text: str) -> bool:
+    text = _LINK.sub("", text) if "://" in text else text
+    return sum(map(str.isupper, text)) * 2 > len(text)

@@ -19,14 +19,18 @@ _DESCRIBED = lazy(
     r"(?:([\"'`])((?:(?!\1)[^\\\n]|\\.)+)\1|[A-Z][\w:.]*(?= do\b))",
     8,
 )
-# The functions that pytest, `go test`, JUnit and the like run.
+# The functions that pytest, `go test`, JUnit, xUnit and the like run.
 _FUNCTION = lazy(
     r"^[ \t]*(?:async[ \t]+)?"
     r"(?:def[ \t]+(test_\w+)|func[ \t]+((?:Test|Benchmark|Fuzz|Example)\w*)\()"
     r"|@(?:\w*Test|Property)\b(?:\([^()\n]*\))?\s+(?:@[^\n]*\n\s*){0,8}(?:public[ \t]+)?"
     r"(?:[\w<>]+|fun)[ \t]+(\w+|`[^`\n]+`)[ \t]*\("
     r"|#\[(?:\w+::)?test(?:\([^\]\n]*\))?\]\s+(?:#\[[^\n]*\n\s*){0,8}"
-    r"(?:pub )?(?:async )?fn[ \t]+(\w+)",
+    r"(?:pub )?(?:async )?fn[ \t]+(\w+)"
+    r"|^[ \t]*\[(?:Fact|Theory|Test(?:Method|Case)?|Property)\b[^\n]*\n"
+    r"(?>(?:[ \t]*(?:\[|//)[^\n]*\n){0,64})[ \t]*(?:public[ \t]+)?(?:async[ \t]+)?"
+    r"[\w<>]+[ \t]+(\w+)[ \t]*\("
+    r"|public[ \t]+function[ \t]+(test\w+)[ \t]*\(",
     8,
 )
 

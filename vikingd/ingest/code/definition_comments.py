@@ -18,17 +18,27 @@ _BLOCK = lazy(r"(?:/\*|\{-)(?>(?:(?!\*/|-\}).)*)(?:\*/|-\})[ \t]*\n?\Z", re.DOTA
 # This check is fast; the search for a block or an attribute that it avoids takes long.
 _BLOCK_ENDS, _ATTRIBUTE_MARKS = ("*/", "-}"), ("@", "#[", "[")
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
-# The marks around a line of a comment: " * ", "/// ", "## ", "-- | ".
-_MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")
+# The marks around a line of a comment: " * ", "/// ", "# # ", "-- | ".
+_MARKS = lazy(
+    r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?(?:[ \t]#+(?=[ \t]))?"
+    r"|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*"
+)
 # A line for tools: "@param a", "Args:", ":return: b", "eslint-disable".
 _TAG = lazy(
-    r"(?:@\w|Created (?:by|on)\b|ANCHOR\b|export \w+$|:\w+[: ]|\\\w+|"
+    r"(?:@\w|:\w+: \w+$|Created (?:by|on)\b|ANCHOR\b|export \w+$|:\w+[: ]|\\\w+|"
     r"(?:Args|Returns?|Param\w*|Raises|Example\w*)\b.?$|"
     r"eslint|noqa|pylint|type:|prettier|istanbul|[-=*~#]{3})"
 )
 _INLINE_TAG = lazy(r"\{@(\w+) ([^{}]*)\}")
+# Tags of HTML and of XML comments, and a reference: '<br>', '<see cref="List" />'.
+_ELEMENT = lazy(
+    r"</?(?:summary|remarks|para|value|p|pre|br|b|i|em|c|code|ul|ol|li)[ \t]*/?>|<a [^<>]*>|</a>"
+    r"|<(?:see|seealso|paramref|typeparamref)[ \t]+\w+=\"(?:[A-Z]:)?([^\"]*)\"[ \t]*/>"
+)
 _LEGAL = lazy(
-    r"copyright|licen[cs]e|spdx|all rights reserved|pleased to support the open", re.IGNORECASE
+    r"copyright|licen[cs]e|spdx|all rights reserved|pleased to support the open"
+    r"|\(c\) (?:\w+ )?(?:19|20)\d\d\b|^\W*this file is part of\b",
+    re.IGNORECASE,
 )
 
 
@@ -46,6 +56,12 @@ def _shown(tag: re.Match[str]) -> str:
         return tag[2]
     target, _, label = tag[2].partition(" ")
     return label or re.split(r"[#.]", target.partition("(")[0])[-1]
+
+
+def without_tags(text: str) -> str:
+    """Return the text of a comment without the tags of Javadoc, HTML and XML comments."""
+    text = _INLINE_TAG.sub(_shown, text) if "{@" in text else text
+    return " ".join(_ELEMENT.sub(r" \1", text).split()) if "<" in text else text
 
 
 def comment_of(text: str, start: int, mark: str) -> str:
@@ -81,7 +97,7 @@ def _first_sentence(comment: str) -> str:
             break
         if plain and not _TAG.match(plain):
             lines.append(plain)
-    text = _INLINE_TAG.sub(_shown, one_line("\n".join(lines)))
+    text = without_tags(one_line("\n".join(lines)))
     if not any(map(str.isalpha, text)) or is_legal(text):
         return ""
     return next(iter(sentences(text)), "")

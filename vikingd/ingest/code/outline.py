@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.line_numbers import lines_at
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_SIGNATURE = 160  # characters
+_ATTRIBUTES = "attribute_list"  # the node of "[Fact]" in C#
 _NEWLINE = re.compile(rb"\n")
 _MAX_DEPTH = 12  # of definitions within definitions
 _MAX_LINES = 65_536  # of markup whose headings are read
@@ -324,8 +325,11 @@ def _last_byte(node: Node, data: bytes) -> int:
 
 
 def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
-    """Return the text of a definition before its body, in one line."""
-    start = node.start_byte
+    """Return the text of a definition before its body, in one line, without attributes of C#."""
+    start, kinds = node.start_byte, {_ATTRIBUTES, *grammar.comments}
+    above = list(takewhile(lambda child: child.type in kinds, node.named_children))
+    if any(child.type == _ATTRIBUTES for child in above):
+        start = above[-1].end_byte
     ends = (
         child
         for child in node.named_children
