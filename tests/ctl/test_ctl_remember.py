@@ -97,14 +97,15 @@ def test_stdin_is_remembered(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("remember", "x"), 2, "memory_type: "),
+        (("remember", "x"), 2, "is needed, such as --type preferences"),
         (("remember", "...", "--type", "notes"), 2, "text: "),
         (("remember",), 2, "remember --help"),
         (("reinforce", "987654321"), 4, "there is no memory 987654321"),
         (("reinforce", "x"), 2, "reinforce --help"),
         (("reinforce", "1", "--by", "0"), 2, "by"),
         (("forget", "987654321"), 4, "there is no memory 987654321"),
-        (("forget",), 2, "older_than"),
+        (("forget",), 2, "are needed, or criteria: older_than"),
+        (("forget", "1", "--older-than", "9d"), 2, "exclude criteria"),
         (("forget", "--below-salience", "2", "--dry-run"), 2, "below_salience: "),
         (("recall", "x", "--tokenizer", "nobody"), 2, "tokenizer: "),
     ],

@@ -180,13 +180,13 @@ def import_(
         report(session, path, importer.summary, asked.notes.lines())
     if importer.summary.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
-    if not (dry_run or no_wait):
+    summary = importer.summary
+    nothing = not (summary.created or summary.updated or summary.unchanged)
+    if not (dry_run or no_wait or nothing):
         try:
             wait_for_vectors(session)
         except KeyboardInterrupt:
             session.note("the daemon continues to embed; `vikingctl stats` shows the progress")
-    summary = importer.summary
-    nothing = not (summary.created or summary.updated or summary.unchanged)
     lost = summary.unreadable or any(one.rule != HIDDEN for one in summary.left_out)
     if summary.failed or (lost and nothing):
         raise typer.Exit(OTHER)

@@ -150,6 +150,10 @@ def remember(
 
     Example: vikingctl remember "Prefers oolong to coffee." --type preferences --section Drinks
     """
+    if not (memory_type or uri):
+        raise typer.BadParameter(
+            "is needed, such as --type preferences, or a file by --uri", param_hint="--type"
+        )
     if text == "-":
         text = text_of(sys.stdin.buffer)
     reply = session.client.remember(

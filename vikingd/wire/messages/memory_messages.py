@@ -219,10 +219,11 @@ def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQ
     below = request.below_salience if request.HasField("below_salience") else None
     if below is not None and not 0 < below <= 1:
         raise InvalidField("below_salience", f"is {below}, not in (0, 1]")
-    if bool(request.ids) == (below is not None or request.HasField("older_than")):
-        raise InvalidField(
-            "ids", "ids or criteria (older_than, below_salience) are needed, not both"
-        )
+    has_criteria = below is not None or request.HasField("older_than")
+    if request.ids and has_criteria:
+        raise InvalidField("ids", "exclude criteria (older_than, below_salience): give one of both")
+    if not request.ids and not has_criteria:
+        raise InvalidField("ids", "are needed, or criteria: older_than, below_salience")
     if request.ids and request.HasField("scope"):
         raise InvalidField("scope", "is for criteria; ids say by themselves what is meant")
     return ForgetQuery(
