@@ -134,7 +134,7 @@ def run(
         )
     scrape = expose(metrics, settings)
     http = GatewayProcess(settings) if gateway else None
-    _end_at_once_while_loading()
+    _end_at_once_while_loading(is_child=writer is not None)
     models = open_models(settings, metrics)
     open_tokenizers(settings)
     kernel_warm_up.compile_kernels(_log.info)
@@ -423,16 +423,17 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(signal.SIGHUP, stop.set)
 
 
-def _end_at_once_while_loading() -> None:
+def _end_at_once_while_loading(*, is_child: bool) -> None:
     """Let signals end the process at once; used while nothing is served yet.
 
-    A sudden end does not damage the store.
+    A sudden end does not damage the store. A child of a writer leaves all but SIGTERM to it.
     """
 
     def end(*_: Any) -> None:
         os._exit(0)
 
-    for number in (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends_by_hangup() else ())):
+    others = () if is_child else (signal.SIGINT, *([signal.SIGHUP] if ends_by_hangup() else ()))
+    for number in (signal.SIGTERM, *others):
         signal.signal(number, end)
 
 
