@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     one, two = (
         np.median(np.array(found[name]), axis=0)
-        for name in ("1 process, all cores", "2 processes, 1 core each")
+        for name in ("1 process, 1 core", "2 processes, 1 core each")
     )
     print("cores   1 process   a process for each core   reckoned calls/s")
     for cores in CORES:

@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.access.tls_helpers import Authority
 from tests.metrics_helpers import Daemon, running, sample, samples
 from tests.nodes.reader_helpers import answer, note, uris
 from tests.patience import eventually
@@ -72,7 +73,7 @@ def readers(daemon: Daemon) -> list[int]:
 
 def calls(daemon: Daemon, rpc: str) -> float:
     """Return how many calls all processes have answered, by the metrics."""
-    return sample(daemon.url, "vikingd_calls_total", code="OK", rpc=rpc)
+    return float(sample(daemon.url, "vikingd_calls_total", code="OK", rpc=rpc))
 
 
 def processor_seconds(pid: int) -> float:
@@ -205,6 +206,80 @@ def test_a_signal_ends_all_processes_in_order(tmp_path: Path, number: signal.Sig
     with running(tmp_path / "store", "--provider", "none") as again:
         for uri in acknowledged:
             again.client.get(uri)
+
+
+@pytest.mark.deep
+def test_the_writer_knows_who_calls_a_reader(tmp_path: Path) -> None:
+    """A certificate counts in every process, and no caller can name another address as its own."""
+    authority = Authority(tmp_path, "ca")
+    certificate, key = authority.signed("localhost", "DNS:localhost", "IP:127.0.0.1")
+    options = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    options += ("--tls-client-ca", str(authority.certificate), "--listen", "vikings://127.0.0.1:0")
+    with running(tmp_path / "store", *TWO, *options) as daemon:
+        all_answer(daemon)
+        secure = daemon.process.stdout.readline().split()[-1]
+        operator = daemon.client.create_key(operator=True).secret
+        with Alone(daemon.address, key=operator) as client:
+            client.create_key(write=["viking://resources"], certificate_subject="CN=ana")
+        for name in ("ana", "eve"):
+            files = authority.signed(name, "DNS:x")
+            for number in range(CONNECTIONS):
+                with Alone(
+                    secure,
+                    ca=authority.certificate,
+                    certificate=files[0],
+                    private_key=files[1],
+                    retries=False,
+                ) as client:
+                    client._metadata = (*(client._metadata or ()), ("vikingd-peer", "unix:/forged"))
+                    if name == "ana":
+                        client.put([note(number)])
+                        assert uris(client.find(f"word{number}", limit=1)) == [note(number).uri]
+                        continue
+                    for refused in (
+                        lambda c=client: c.put([note(1)]),
+                        lambda c=client: c.find("word1"),
+                    ):
+                        with pytest.raises(ClientError) as error:
+                            refused()
+                        assert error.value.code is grpc.StatusCode.UNAUTHENTICATED
+        audit = [line for line in daemon.stderr.splitlines() if "logger=vikingd.audit" in line]
+        assert sum("Put" in line and "code=OK" in line for line in audit) == CONNECTIONS
+        assert "forged" not in daemon.stderr
+
+
+def test_processors_are_those_of_the_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota of a control group, or of one above it, limits the processors; at least one is left.
+
+    Both versions of control groups count.
+    """
+    monkeypatch.setattr(platform, "PROC", tmp_path)
+    monkeypatch.setattr(platform, "CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(platform, "processors", lambda: 8)
+    (tmp_path / "self").mkdir()
+    own = tmp_path / "self" / "cgroup"
+    assert platform.usable_processors() == 8
+    own.write_text("0::/above/own\n")
+    group = tmp_path / "groups" / "above" / "own"
+    group.mkdir(parents=True)
+    for quota, above, usable in (
+        ("max 100000", "max 100000", 8),
+        ("350000 100000", "max 100000", 3),
+        ("350000 100000", "200000 100000", 2),
+        ("50000 100000", "max 100000", 1),
+    ):
+        (group / "cpu.max").write_text(f"{quota}\n")
+        (group.parent / "cpu.max").write_text(f"{above}\n")
+        assert platform.usable_processors() == usable
+    own.write_text("3:memory:/other\n2:cpu,cpuacct:/own\n")
+    old = tmp_path / "groups" / "cpu" / "own"
+    old.mkdir(parents=True)
+    (old / "cpu.cfs_period_us").write_text("100000\n")
+    for quota, usable in (("-1", 8), ("400000", 4)):
+        (old / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        assert platform.usable_processors() == usable
 
 
 @pytest.mark.deep

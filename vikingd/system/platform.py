@@ -166,7 +166,7 @@ def usable_processors() -> int:
 
     On Linux the control groups of a container or a service may have a quota of processor time.
     """
-    return max(1, min(processors(), math.floor(_quota())))
+    return max(1, math.floor(min(processors(), _quota())))
 
 
 def _quota() -> float:
