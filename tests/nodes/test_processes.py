@@ -19,6 +19,7 @@ from tests.access.tls_helpers import Authority
 from tests.metrics_helpers import Daemon, running, sample, samples
 from tests.nodes.reader_helpers import answer, note, uris
 from tests.patience import eventually
+from tests.vikingctl import piped
 from vikingd.client import ClientError, Method
 from vikingd.client.messages import MessageClient
 from vikingd.config import ConfigError, Settings
@@ -112,6 +113,8 @@ def test_two_processes_answer_as_one(tmp_path: Path) -> None:
             (False, 2, 2)
         }
         assert {one.health("viking.reader-1") for one in clients} == {"SERVING"}
+        assert b"2 of 2 answer" in piped("--address", daemon.address, "health")
+        assert b"2 of 2 answer" in piped("--address", daemon.address, "doctor")
 
 
 def test_a_memory_that_any_process_recalls_counts_as_accessed(tmp_path: Path) -> None:
@@ -127,6 +130,23 @@ def test_a_memory_that_any_process_recalls_counts_as_accessed(tmp_path: Path) ->
                 clients[0].recall("oolong", no_touch=True).results[0].access_count == CONNECTIONS
             )
         )
+
+
+@pytest.mark.deep
+def test_calls_of_readers_hold_an_idle_daemon(tmp_path: Path) -> None:
+    """A daemon stops when no process had a call for stop_when_idle, and all processes end."""
+    daemon = Daemon(tmp_path / "store", tmp_path / "log", *TWO, "--stop-when-idle", "5s")
+    with spread(daemon) as clients:
+        (reader,) = readers(daemon)
+        for _ in range(40):  # longer than the time, by readers and the writer
+            for one in clients:
+                one.find("note")
+            time.sleep(0.2)
+        assert daemon.process.poll() is None
+    assert daemon.process.wait(60) == 0
+    daemon.client.close()
+    eventually(lambda: platform.parent_of(reader) is None)
+    assert "no call came for stop_when_idle" in daemon.stderr
 
 
 @pytest.mark.deep
