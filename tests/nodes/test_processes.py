@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 
 from tests.access.tls_helpers import Authority
-from tests.metrics_helpers import Daemon, running, sample, samples
+from tests.metrics_helpers import Daemon, free_address, running, sample, samples
 from tests.nodes.reader_helpers import answer, note, uris
 from tests.patience import eventually
 from tests.vikingctl import piped
 from vikingd.client import ClientError, Method
 from vikingd.client.messages import MessageClient
 from vikingd.config import ConfigError, Settings
+from vikingd.daemon.passed_on_calls import Readers
 from vikingd.daemon.reader_processes import process_count
+from vikingd.daemon.writer_link import WriterLink
 from vikingd.system import platform
+from vikingd.telemetry.process_figures import ProcessFigures
 
 CONNECTIONS = 12  # the kernel gives all of them to one of two processes once in 2,000 runs
 TWO = ("--provider", "none", "--processes", "2")
@@ -242,7 +250,8 @@ def test_the_writer_knows_who_calls_a_reader(tmp_path: Path) -> None:
         with Alone(daemon.address, key=operator) as client:
             client.create_key(write=["viking://resources"], certificate_subject="CN=ana")
         for name in ("ana", "eve"):
-            files = authority.signed(name, "DNS:x")
+            names = (f"DNS:host-{number}.of.a.large.mesh.example" for number in range(60))
+            files = authority.signed(name, *names)
             for number in range(CONNECTIONS):
                 with Alone(
                     secure,
@@ -265,6 +274,98 @@ def test_the_writer_knows_who_calls_a_reader(tmp_path: Path) -> None:
         audit = [line for line in daemon.stderr.splitlines() if "logger=vikingd.audit" in line]
         assert sum("Put" in line and "code=OK" in line for line in audit) == CONNECTIONS
         assert "forged" not in daemon.stderr
+
+
+@pytest.mark.deep
+def test_watches_of_health_hold_up_no_write(tmp_path: Path) -> None:
+    """Callers without a key may watch the health as often as connections allow."""
+    with running(tmp_path / "store", *TWO) as daemon, spread(daemon) as clients, ExitStack() as end:
+        for number in range(CONNECTIONS):
+            channel = end.enter_context(_plain(daemon.address, (("number", number),)))
+            watch = channel.unary_stream(
+                "/grpc.health.v1.Health/Watch",
+                health_pb2.HealthCheckRequest.SerializeToString,
+                health_pb2.HealthCheckResponse.FromString,
+            )
+            for _ in range(300):
+                watched = watch(health_pb2.HealthCheckRequest())
+                end.callback(watched.cancel)
+            next(watched)
+        for number, writer in enumerate(clients):
+            writer.put([note(number)])
+
+
+@pytest.mark.deep
+def test_a_reader_that_hangs_neither_holds_up_the_writer_nor_outlives_it(tmp_path: Path) -> None:
+    """The writer answers on its own address, however often it asks for figures, and alone."""
+    own = free_address()
+    said = tmp_path / "log"
+    code = "import sys; del sys.argv[1:4]\n"  # the command that `before` begins
+    code += "from vikingd.daemon import reader_processes; reader_processes._PATIENCE = 0.001\n"
+    code += "from vikingd.daemon.server import main; main()"
+    before = (sys.executable, "-c", code)
+    daemon = Daemon(
+        tmp_path / "store", said, *TWO, "--writer-listen", own, before=before, fresh=True
+    )
+    eventually(lambda: len(readers(daemon)) == 1)
+    (reader,) = readers(daemon)
+    try:
+        os.kill(reader, signal.SIGSTOP)
+        with Alone(own) as client:
+            for _ in range(500):  # more questions than there is room for
+                assert client.stats().answering_processes == 1
+            client.put([note(1)])
+            os.kill(reader, signal.SIGCONT)
+            eventually(lambda: client.stats().answering_processes == 2)
+            os.kill(reader, signal.SIGSTOP)
+    finally:
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.client.close()
+    eventually(lambda: platform.parent_of(reader) is None)
+
+
+def _fail() -> ProcessFigures:
+    raise RuntimeError("no figures today")
+
+
+def _linked(pipe: Connection) -> None:
+    """Be a reader whose figures fail; this is the main function of a child."""
+    WriterLink("unix:/nowhere", pipe).figures = _fail
+    time.sleep(PATIENT)
+
+
+def test_a_reader_without_figures_still_notices_the_end_of_its_writer() -> None:
+    """A failure in the figures is answered as none, and the link goes on."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_linked, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()
+    for number in range(2):
+        ours.send(number)
+        assert ours.poll(PATIENT)
+        assert ours.recv() == (number, None)
+    ours.close()
+    process.join(PATIENT)
+    assert process.exitcode == 1
+
+
+def test_a_directory_too_deep_for_a_socket_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the path and says what to set; nothing is left of the directory."""
+    deep = tmp_path / ("x" * 90)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    parts: Any = (None, None)
+
+    async def make() -> None:
+        Readers(1, Settings(), *parts)
+
+    with pytest.raises(ConfigError, match=r"processes: .* is too long: set TMPDIR to a shorter"):
+        asyncio.run(make())
+    assert not list(deep.iterdir())
 
 
 def test_processors_are_those_of_the_control_group(

@@ -14,6 +14,7 @@ from vikingd.daemon.logs import configure_logs
 from vikingd.daemon.writer_link import WriterLink
 from vikingd.domain.errors import VikingError
 from vikingd.system.hidden_packages import without
+from vikingd.system.platform import end_with_parent
 
 
 def serve(pipe: Connection, settings: Settings, address: str) -> None:
@@ -26,6 +27,7 @@ def serve(pipe: Connection, settings: Settings, address: str) -> None:
     """
     for number in (signal.SIGINT, signal.SIGHUP):  # the writer handles them
         signal.signal(number, signal.SIG_IGN)
+    end_with_parent(signal.SIGKILL)  # even if it hangs; the link notices the end everywhere
     link = WriterLink(address, pipe)
     configure_logs(settings.log_level)
     gc.disable()  # as `vikingd serve`

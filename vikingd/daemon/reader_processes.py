@@ -155,6 +155,7 @@ class _Reader:
         )
         self._accessed = accessed
         self._numbers = count()
+        self._asked = -1
         self._changed = threading.Condition()
         self._answered: tuple[int, ProcessFigures | None] = (-1, None)
         self._last: Families = ()
@@ -167,9 +168,19 @@ class _Reader:
             return self._past, self._last
 
     def ask(self) -> int | None:
-        """Ask for the figures; return the number of the question, None if no process runs."""
-        number = next(self._numbers)
-        return number if self.child.send(number) else None
+        """Ask for the figures; return the number of the question, None if no process runs.
+
+        A reader that hangs still has its last question, which is the only one, so that no question
+        ever waits for room in the pipe.
+        """
+        with self._changed:
+            if self._answered[0] < self._asked:
+                return self._asked
+            self._asked = number = next(self._numbers)
+        if self.child.send(number):
+            return number
+        self._asked = -1
+        return None
 
     def answer(self, number: int | None, until: float) -> ProcessFigures | None:
         """Wait for the answer to a question; None if the reader has none in time."""

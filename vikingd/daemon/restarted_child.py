@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -126,15 +128,15 @@ class RestartedChild:
 
     async def _receive(self, pipe: Connection, pid: int) -> None:
         """Receive messages until the child closes the pipe, as its end does."""
-        loop, readable = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(pipe.fileno(), readable.set)
-        try:
-            while True:
-                await readable.wait()
-                readable.clear()
-                while pipe.poll():  # the loop may have set the event twice for one message
-                    self._received(pipe.recv(), pid)
-        except (EOFError, OSError):
-            pass
-        finally:
-            loop.remove_reader(pipe.fileno())
+        loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+        def receive() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                with suppress(EOFError, OSError):
+                    while True:
+                        loop.call_soon_threadsafe(self._received, pipe.recv(), pid)
+                loop.call_soon_threadsafe(closed.set)
+
+        # A child that hangs in the middle of a message must not hold the loop.
+        threading.Thread(target=receive, name=self._name, daemon=True).start()
+        await closed.wait()

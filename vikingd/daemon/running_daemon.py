@@ -278,7 +278,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
     if parts.gateway is None and parts.writer is None:
         _log.info("no browser page", way=way_to_the_page())
     if readers is not None:
-        await readers.start(bound)
+        await readers.start(bound[: len(settings.listen)])  # not that of the writer alone
     if parts.writer is not None:
         parts.writer.figures = partial(_figures, parts.metrics, tenants, boundary)
         parts.writer.started()

@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+import structlog
+
 if TYPE_CHECKING:
     from vikingd.telemetry.process_figures import ProcessFigures
 
 STARTED = "started"
+
+_log = structlog.stdlib.get_logger("vikingd")
 
 
 class WriterLink:
@@ -49,7 +53,14 @@ class WriterLink:
         try:
             while True:
                 number = self._pipe.recv()
-                figures = self.figures
-                self._send((number, None if figures is None else figures()))
+                self._send((number, self._asked()))
         except (EOFError, OSError):
             os._exit(1)
+
+    def _asked(self) -> ProcessFigures | None:
+        """Return the figures; None before this process serves, or after a failure."""
+        try:
+            return None if self.figures is None else self.figures()
+        except Exception:  # this thread must go on, since it notices the writer's end
+            _log.exception("no figures for the writer")
+            return None

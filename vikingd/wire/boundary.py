@@ -324,6 +324,8 @@ def _guard_stream(
         parts = relay.stream(method, data, context)
         try:
             await streams.send(parts, context)
+        except grpc.aio.InternalError:  # a part was on its way as the caller went away
+            return
         except grpc.aio.AioRpcError as error:
             status: Any = refusal_of(error)
         except VikingError as error:

@@ -41,6 +41,7 @@ ANSWERED_BY_READERS = frozenset(
 
 _PEER, _CERTIFICATE = "vikingd-peer", "vikingd-certificate"
 _OWN = (_PEER, _CERTIFICATE, "user-agent")  # metadata that are not passed on
+_NAMES = ("x509_subject", "x509_subject_alternative_name")  # the whole chain would be too large
 _PATIENCE = 0.05  # seconds that a call waits for commits until the writer answers it
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -178,12 +179,13 @@ async def _caught_up(engine: Engine) -> bool:
 
 
 def _passed(context: Any) -> tuple[tuple[str, str | bytes], ...]:
-    """Return the metadata of a call for the writer, with the caller's address and certificate."""
+    """Return the metadata of a call for the writer, with the caller's address and names."""
     given = context.invocation_metadata() or ()
     kept = [(name, value) for name, value in given if name not in _OWN]
     kept.append((_PEER, context.peer()))
-    if certificate := context.auth_context():
-        named = {name: [value.hex() for value in values] for name, values in certificate.items()}
+    certificate = context.auth_context() or {}
+    named = {name: [one.hex() for one in certificate.get(name, ())] for name in _NAMES}
+    if any(named.values()):
         kept.append((_CERTIFICATE, json.dumps(named)))
     return tuple(kept)
 
@@ -216,7 +218,7 @@ class PassedOn:
         return self._metadata
 
     def auth_context(self) -> Mapping[str, list[bytes]]:
-        """Return the properties of the caller's certificate."""
+        """Return the names in the caller's certificate, as gRPC does."""
         return {
             name: [bytes.fromhex(value) for value in values]
             for name, values in self._certificate.items()
