@@ -87,8 +87,12 @@ def serving(
     listen: str = "127.0.0.1:0",
     reader: bool = False,
     config: Path = Path(os.devnull),
+    processes: int = 1,
 ) -> Iterator[Server]:
-    """Start a daemon on a store and wait until it serves; `config` may override defaults."""
+    """Start a daemon on a store and wait until it serves; `config` may override defaults.
+
+    The readers of more than one process may start later.
+    """
     started = time.perf_counter()
     options = {
         "--listen": listen,
@@ -96,6 +100,7 @@ def serving(
         "--config": str(config),
         "--log-level": "warning",
         "--provider": provider,
+        **({"--processes": str(processes)} if processes > 1 else {}),
     }
     arguments = [*_SERVE, *chain(*options.items()), *(["--reader"] if reader else [])]
     with running(*arguments) as server:

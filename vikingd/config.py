@@ -55,6 +55,7 @@ from vikingd.telemetry.scrape import token_of
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"
 DEFAULT_FILE = "~/.config/vikingd/config.toml"
+MOST_PROCESSES = 64
 
 # Variables with our prefix that the clients read, or that name the file.
 _NOT_SETTINGS = frozenset(
@@ -91,6 +92,8 @@ class Settings(BaseSettings):
     allow_local: bool = False  # loopback and unix sockets need no key
     listen: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1:7716",)
     writer_listen: str = ""  # a second address, of the writer alone; empty: none
+    # Processes that answer at the TCP addresses: the writer and its readers.
+    processes: Literal["auto"] | Annotated[int, Field(ge=1, le=MOST_PROCESSES)] = 1
     metrics_token_env: str = ""  # the variable with the token of the metrics; empty: no token
     metrics_listen: str = ""  # address of the metrics for Prometheus; empty: none
     tracing: bool = False  # spans for OpenTelemetry; OTEL_* variables configure it

@@ -23,6 +23,8 @@ _WRONG = [
     ({"limits": {"max_message_bytes": 10**30}}, "must be at most 1073741824, not 1000"),
     ({"recall": {"half_life_days": 0}}, "must be at least 0.001, not 0"),
     ({"recall": {"floor": "x"}}, 'must be calibrated or a number, not "x"'),
+    ({"processes": 0}, "must be auto or at least 1, not 0"),
+    ({"processes": "x"}, 'must be auto or a whole number, not "x"'),
     ({"planner": {"timeout": "x"}}, 'must be a number, not "x"'),
     ({"describer": {"timeout": 0}}, "must be above 0.0, not 0"),
     ({"describer": {"tokens_per_day": -1}}, "must be at least 0, not -1"),

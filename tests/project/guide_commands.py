@@ -182,7 +182,7 @@ SERVED: dict[str, Sequence[str]] = {
     "vikingd serve --accept-data-loss": (),
     "vikingd serve --gateway 127.0.0.1:7717": ("--gateway", "127.0.0.1:0"),
     "vikingd serve --reembed": (),
-    "vikingd serve --writer-listen 127.0.0.1:7717": ("--writer-listen", "127.0.0.1:0"),
+    "vikingd serve --processes auto": ("--processes", "auto"),
     "VIKINGD_TRACING=1 OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 vikingd serve": (),
     "VIKINGD_TRACING=1 OTEL_TRACES_EXPORTER=console vikingd serve": (),
 }
@@ -244,6 +244,7 @@ DEEP: dict[str, str] = {
     _BENCH + "overload": "{} --files 2000 --clients 2 --seconds .3 --only 'Find 1,000'",
     _BENCH + "page": "{} --directories 5 --files 2 --rounds 1",
     _BENCH + "peers": "{} --nodes 300 --seconds .05",
+    _BENCH + "processes": "{} --nodes 300 --rounds 1 --seconds .2",
     _BENCH + "quality --datasets DIR": _BENCH + "quality --datasets {sets} --store {work}/kept",
     _BENCH + "quality --datasets DIR --recall": _BENCH + "quality --datasets {sets} --recall",
     _BENCH + "remember": "{} --entries 20 --rounds 1",
@@ -347,10 +348,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         '"--from", "parquet"',
     ),
     "vikingd serve --reader": ("tests/nodes/test_reader.py", '"--reader")'),
-    "vikingd serve --reader --writer-listen 127.0.0.1:7717": (
-        "tests/nodes/test_reader.py",
-        '"--reader", "--writer-listen"',
-    ),
     "vikingd gateway": ("tests/gateway/gateway_helpers.py", '"gateway", "--config"'),
     "vikingd gateway --listen ADDRESS --daemon ADDRESS": (
         "tests/gateway/gateway_helpers.py",

@@ -80,6 +80,7 @@ class KeyStore:
 
     Args:
         accept_older: accept a file that was replaced by an older one, and log the valid keys.
+        follows: see the changes of other processes at once, for a few microseconds of each call.
 
     Raises:
         StoreDamaged: the file is damaged, was replaced by an older one, or is of a later version of
@@ -91,7 +92,10 @@ class KeyStore:
 
     _is_copy = False
 
-    def __init__(self, directory: Path, *, accept_older: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *, accept_older: bool = False, follows: bool = False
+    ) -> None:
+        self._pause = 0.0 if follows else _LOOK
         self._marker = directory / HAD_KEY
         self._id = 0
         self._problem = ""
@@ -228,7 +232,8 @@ class KeyStore:
     def _refresh(self) -> None:
         """Empty the caches of keys and limits if the file has changed since the last look.
 
-        A change by this process is noticed at once, one by another process within `_LOOK` seconds.
+        A change by this process is noticed at once. One by another process is noticed within `_LOOK`
+        seconds, or at once by a reader that follows its writer.
         """
         now, own = time.monotonic(), self._own_changes
         if now < self._next_look and own == self._known_own_changes:
@@ -249,7 +254,7 @@ class KeyStore:
                 self._changes, self._had_key = changes, self._had_key or bool(had_key)
                 self._valid.clear()
                 self._limits.clear()
-        self._next_look, self._known_own_changes = now + _LOOK, own
+        self._next_look, self._known_own_changes = now + self._pause, own
 
     def _read(self, sql: str, *values: str) -> Any:
         """Run a query and return its first row.

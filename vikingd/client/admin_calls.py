@@ -97,6 +97,8 @@ class Stats:
     problem: str
     queues: tuple[QueueStats, ...]
     describer: DescriberStats
+    processes: int
+    answering_processes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,11 +142,19 @@ class DaemonChecks:
         if ahead > _SKEW:
             found = f"the daemon's clock is at least {ahead:,.0f} s ahead of this one"
             yield Check(WARN, "clock", found, "set both by NTP: keys expire by the daemon's clock")
+        yield from self._processes(self.stats.answering_processes, self.stats.processes)
         if self.stats.problem:
             found = f"writes are refused: {self.stats.problem}"
             yield Check(WRONG, "writes", found, "make room on its disk, or restore a backup")
         if self.stats.index.problem:
             yield Check(WRONG, "index", self.stats.index.problem, "vikingctl verify; see its log")
+
+    @staticmethod
+    def _processes(answering: int, whole: int) -> Iterator[Check]:
+        if whole > 1:
+            found = f"{answering} of {whole} answer"
+            state, remedy = (OK, "") if answering == whole else (WARN, "see its log")
+            yield Check(state, "processes", found, remedy)
 
     def _refused(self, error: ClientError) -> Check:
         if error.code is _NO_RIGHT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count, takewhile
 from typing import Annotated
 
 import typer
@@ -63,6 +64,9 @@ def health(session: Session) -> None:
     Example: vikingctl health -q
     """
     found = {name: session.client.health(service) for name, service in _HEALTH.items()}
+    readers = _readers(session)
+    if readers:
+        found["processes"] = f"{1 + readers.count('SERVING')} of {1 + len(readers)} answer"
     if session.is_structured:
         session.show_value(found)
     elif not session.quiet:
@@ -75,6 +79,12 @@ def health(session: Session) -> None:
         session.warn(text)
     if found["daemon"] != "SERVING":
         raise typer.Exit(OTHER)
+
+
+def _readers(session: Session) -> list[str]:
+    """Return the states of the readers that the daemon starts."""
+    asked = (session.client.health(f"viking.reader-{number}") for number in count(1))
+    return list(takewhile(lambda state: state != "SERVICE_UNKNOWN", asked))
 
 
 def _stop(common: Common) -> None:

@@ -276,6 +276,9 @@ def stats_table(stats: StatsResponse) -> Fields:
     rows = {
         "daemon": f"vikingd {stats.version}, since {local_time(stats.start_time)}"
         + (", a reader" if stats.reader else ""),
+        "processes": f"{stats.answering_processes} of {stats.processes} answer"
+        if stats.processes > 1
+        else "",
         "store": f"{stats.store_path} ({size(stats.store_bytes)})",
         "refusing": f"writes: {stats.problem}" if stats.problem else "",
         "revision": f"{stats.revision:,}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping
 
 import structlog
 from grpc_health.v1 import health, health_pb2
@@ -25,9 +26,15 @@ _log = structlog.stdlib.get_logger("vikingd")
 
 
 class Health:
-    """Updates the states of the health service, and logs each change."""
+    """Updates the states of the health service, and logs each change.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        engine: the engine of the default tenant.
+        readers: returns for each reader that this process starts, by its name, True if it serves.
+    """
+
+    def __init__(self, engine: Engine, readers: Callable[[], Mapping[str, bool]] = dict) -> None:
+        self._readers = readers
         self.servicer = health.aio.HealthServicer()
         self._engine = engine
         self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
@@ -39,14 +46,15 @@ class Health:
             if fault != self._known[name]:
                 level = logging.INFO if not fault else logging.WARNING if name else logging.ERROR
                 _log.log(level, "health", service=name or "vikingd", fault=fault or "none")
-            state = (
-                health_pb2.HealthCheckResponse.NOT_SERVING
-                if fault
-                else health_pb2.HealthCheckResponse.SERVING
-            )
             for service in (name,) if name else ("", *SERVICES):
-                await self.servicer.set(service, state)
+                await self._set(service, serves=not fault)
+        for reader, serves in self._readers().items():
+            await self._set(f"viking.{reader}", serves=serves)
         self._known = faults
+
+    async def _set(self, service: str, *, serves: bool) -> None:
+        states = health_pb2.HealthCheckResponse
+        await self.servicer.set(service, states.SERVING if serves else states.NOT_SERVING)
 
     @property
     def is_serving(self) -> bool:

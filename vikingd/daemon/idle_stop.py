@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 
 from vikingd.daemon.open_tenants import Tenants
+from vikingd.daemon.reader_processes import ReaderProcesses
 from vikingd.domain.daemon_addresses import Address
 from vikingd.wire.boundary import Boundary
 
@@ -30,11 +31,18 @@ class IdleStop:
     Args:
         seconds: the time without a call.
         addresses: all addresses of the daemon.
+        readers: the readers that this daemon has started, whose calls count, too.
     """
 
     def __init__(
-        self, seconds: float, addresses: Sequence[Address], boundary: Boundary, tenants: Tenants
+        self,
+        seconds: float,
+        addresses: Sequence[Address],
+        boundary: Boundary,
+        tenants: Tenants,
+        readers: ReaderProcesses | None = None,
     ) -> None:
+        self._readers = readers
         self._seconds = seconds
         self._sockets = [Path(one.path) for one in addresses if one.path]
         self._has_ports = len(self._sockets) < len(addresses)
@@ -46,6 +54,8 @@ class IdleStop:
         while True:
             await asyncio.sleep(min(_LOOK, self._seconds / 4))
             idle = self._boundary.idle_seconds()
+            if idle >= self._seconds and self._readers is not None:
+                idle = min(idle, await self._readers.idle_seconds())
             if idle >= self._seconds and not self._tenants.has_work:
                 _log.info("no call came for stop_when_idle", seconds=self._seconds)
                 self._end(stop)

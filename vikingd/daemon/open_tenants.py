@@ -242,6 +242,20 @@ class Tenants:
         """True while models work in the background on texts of an open tenant."""
         return self.default.engine.has_work or any(p.has_work for p in self._places.values())
 
+    def query_caches(self) -> dict[str, tuple[int, int]]:
+        """Return (hits, misses) of the cache of query vectors of each open tenant."""
+        opened = [place.tenant for place in list(self._places.values())]
+        return {
+            tenant.name: tenant.engine.embedding.query_cache()
+            for tenant in (self.default, *opened)
+            if tenant is not None
+        }
+
+    async def add_accesses(self, name: str, counts: Mapping[int, int]) -> None:
+        """Count the accesses of a tenant's memories that another process counted, by their ids."""
+        async with self.use(name) as tenant:
+            tenant.engine.add_accesses(counts)
+
     async def stats(self, name: str) -> EngineStats:
         """Open a tenant and return its statistics; errors as in `use`."""
         async with self.use(name) as tenant:

@@ -23,7 +23,7 @@ from vikingd import __version__
 from vikingd.access.gate import Gate
 from vikingd.access.keys import KeyStore
 from vikingd.answer.search_answer import Models
-from vikingd.config import ConfigError, Settings, usable
+from vikingd.config import Settings, usable
 from vikingd.context import tokenizers
 from vikingd.daemon import kernel_warm_up
 from vikingd.daemon.gateway_process import GatewayProcess, way_to_the_page
@@ -31,17 +31,25 @@ from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.idle_stop import IdleStop
 from vikingd.daemon.open_tenants import Collector, Tenants
+from vikingd.daemon.opened_parts import (
+    expose,
+    open_keys,
+    open_models,
+    open_tokenizers,
+    open_tracing,
+)
+from vikingd.daemon.passed_on_calls import Readers
 from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.reader_processes import process_count
+from vikingd.daemon.server_options import server_options
 from vikingd.daemon.tenant_directories import TENANTS
+from vikingd.daemon.writer_link import WriterLink
 from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.lanes.call_pools import Threads
 from vikingd.models.extract.extractor import Extractor
-from vikingd.models.intent.planner import Planner
-from vikingd.models.rerank.reranker_protocol import RerankFailed
-from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.pb import (
     access_pb2_grpc,
     admin_pb2_grpc,
@@ -50,11 +58,11 @@ from vikingd.pb import (
     retrieval_pb2_grpc,
 )
 from vikingd.system import descriptors
-from vikingd.system.install_command import install_command
 from vikingd.system.platform import raise_file_limit
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.system.standard_streams import ends_by_hangup, say
 from vikingd.telemetry.metrics import Metrics
+from vikingd.telemetry.process_figures import ProcessFigures
 from vikingd.telemetry.scrape import Endpoint
 from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
@@ -63,6 +71,7 @@ from vikingd.wire.boundary import Boundary
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.put_preparation import Preparing
+from vikingd.wire.relay import PassedOnHealth, Relay
 from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
@@ -75,16 +84,6 @@ _DESCRIPTORS_INTERVAL = 5.0
 _USES_INTERVAL = 30.0
 _LOADS_AFTER = 1.0  # seconds without a call
 _LOADS_AT_LATEST = 60.0  # seconds after the start
-# Limits of one connection; clients connect again by themselves.
-_STREAMS = 1000  # calls in flight
-_IDLE_MS = 15 * 60_000
-_AGE_MS = 6 * 3_600_000
-_AGE_GRACE_MS = 60_000
-# With TLS connections end sooner: they keep the certificates of their handshake. The grace is for
-# calls that run; new ones take a new connection.
-_TLS_AGE_MS = 10 * 60_000
-_TLS_AGE_GRACE_MS = 3_600_000
-_HANDSHAKE_MS = 20_000
 _SWITCH_INTERVAL = 0.0005  # seconds; with Python's 5 ms a find waits so long for a busy thread
 _GC_THRESHOLDS = (50_000, 20, 100)
 
@@ -99,10 +98,12 @@ def run(
     accept_loss: bool = False,
     accept_older_keys: bool = False,
     gateway: bool = False,
+    writer: WriterLink | None = None,
 ) -> int:
     """Serve until SIGTERM, SIGHUP or Ctrl-C; return the exit code of the process.
 
-    With `gateway` a child process serves the address of the gateway.
+    With `gateway` a child process serves the address of the gateway. A reader that its writer has
+    started gets the connections to it in `writer`.
 
     The garbage collector may be disabled before; it is enabled once the server has started. After
     the return, threads of cancelled calls may still run.
@@ -118,8 +119,9 @@ def run(
         for warning in keep_private(settings.path, leave=TENANTS):
             _log.warning("private files", warning=warning)
     files = raise_file_limit()
+    processes = 1 if reader else process_count(settings)
     addresses = _addresses(settings, reader)
-    tracing = _open_tracing() if settings.tracing else None
+    tracing = open_tracing() if settings.tracing else None
     metrics = Metrics(tracing.record if tracing else None)
     for address in addresses:
         check_address(address, settings.path)
@@ -130,16 +132,16 @@ def run(
             if any(a.tls for a in addresses)
             else None
         )
-    scrape = _expose(metrics, settings)
+    scrape = expose(metrics, settings)
     http = GatewayProcess(settings) if gateway else None
-    _end_at_once_while_loading()
-    models = _open_models(settings, metrics)
-    _open_tokenizers(settings)
+    _end_at_once_while_loading(is_child=writer is not None)
+    models = open_models(settings, metrics)
+    open_tokenizers(settings)
     kernel_warm_up.compile_kernels(_log.info)
     kernel_warm_up.load_find()
     kernel_warm_up.load_modules()
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    writer = settings.writer_listen
+    own = settings.writer_listen
     engine_settings = EngineSettings(
         path=settings.path,
         store=settings.store,
@@ -150,22 +152,24 @@ def run(
         reembed=reembed,
         accept_loss=accept_loss,
         reader=reader,
-        writer_address="" if writer.endswith(":0") else writer,
+        writer_address="" if own.endswith(":0") else own,
     )
     endpoint = None if reader else settings.describer.endpoint(settings.planner)
     shared = Shared(settings.embedding, metrics, settings.store, endpoint)
+    if writer is not None:
+        shared.send_accesses = writer.send_accesses
     # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
-    keys = None if reader else _open_keys(settings, shared, accept_older_keys)
+    keys = None if reader else open_keys(settings, shared, accept_older_keys)
     limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
     engine = Engine(engine_settings, _log.info, shared, limit)
-    keys = keys or KeyStore(settings.path)
+    keys = keys or KeyStore(settings.path, follows=writer is not None)
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     parts = _Parts(
-        engine, keys, shared, settings, metrics, scrape, tracing, models, certificates, http
+        engine, keys, shared, settings, metrics, scrape, tracing, models, certificates, http, writer
     )
-    asyncio.run(_serve(parts, addresses, files))
+    asyncio.run(_serve(parts, addresses, files, processes))
     if engine.is_lost:
         role = "reader" if reader else "daemon"
         print(f"vikingd: the {role} ends: {engine.failure()}", file=sys.stderr, flush=True)
@@ -186,12 +190,15 @@ class _Parts:
     models: Models
     certificates: GrpcCertificates | None
     gateway: GatewayProcess | None
+    writer: WriterLink | None
 
 
-async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> None:
+async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, processes: int) -> None:
     """Start the server, wait for a signal, and stop.
 
-    `files` is the limit of open file descriptors.
+    Args:
+        files: the limit of open file descriptors.
+        processes: how many processes are to answer, this one included.
     """
     engine, keys, path = parts.engine, parts.keys, parts.settings.path
     threads = Threads(engine.settings.embedding.query_threads)
@@ -218,19 +225,31 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         trust_network=settings.trust_network,
         certificates=bool(settings.tls.client_ca),
     )
-    boundary = Boundary(Admission(keys, gate, tenants), parts.metrics, parts.tracing)
-    state = Health(engine)
+    admission = Admission(keys, gate, tenants)
+    relay = None if parts.writer is None else Relay(parts.writer.address, admission)
+    boundary = Boundary(admission, parts.metrics, parts.tracing, relay=relay)
     certificates = parts.certificates
     server = grpc.aio.server(
         interceptors=(boundary,),
-        options=_options(
+        options=server_options(
             parts.settings.limits.max_message_bytes,
             descriptors.connections(files, parts.settings.tenants.most_open),
             tls=certificates is not None,
         ),
     )
     services.add_to(server)
-    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
+    readers = None
+    if processes > 1:
+        passed_on = Boundary(admission, parts.metrics, parts.tracing, passed_on=True)
+        readers = Readers(processes - 1, settings, tenants, passed_on)
+        services.add_to(readers.server)
+    state = Health(engine, dict if readers is None else readers.processes.states)
+    health_pb2_grpc.add_HealthServicer_to_server(
+        state.servicer if relay is None else PassedOnHealth(relay), server
+    )
+    if readers is not None:
+        health_pb2_grpc.add_HealthServicer_to_server(state.servicer, readers.server)
+        parts.metrics.readers = readers.processes
     reflection.enable_server_reflection(
         (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
     )
@@ -239,7 +258,11 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     bound = [bind(server, address, path, certificates) for address in addresses]
 
     stop = asyncio.Event()
-    _stop_on_signals(stop)
+    if parts.writer is None:
+        _stop_on_signals(stop)
+    else:
+        # The writer and a manager of services may both send it, so it may come twice.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await state.refresh()
     await tenants.start()
     await server.start()
@@ -252,16 +275,23 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         watches.append(asyncio.create_task(certificates.watch()))
     if parts.scrape is not None:
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
-    if parts.gateway is None:
+    if parts.gateway is None and parts.writer is None:
         _log.info("no browser page", way=way_to_the_page())
-    for address in bound:
-        say(f"vikingd {__version__} serving on {address}")
+    if readers is not None:
+        await readers.start(bound[: len(settings.listen)])  # not that of the writer alone
+    if parts.writer is not None:
+        parts.writer.figures = partial(_figures, parts.metrics, tenants, boundary)
+        parts.writer.started()
+    else:
+        for address in bound:
+            say(f"vikingd {__version__} serving on {address}")
     if parts.gateway is not None:
         parts.gateway.start(bound)
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     if settings.stop_when_idle:
-        idle = IdleStop(settings.stop_when_idle, bound, boundary, tenants)
+        counted = readers.processes if readers is not None else None
+        idle = IdleStop(settings.stop_when_idle, bound, boundary, tenants, counted)
         watches.append(asyncio.create_task(idle.watch(stop)))
     await stop.wait()
 
@@ -271,11 +301,13 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     # Beside each other: requests of the gateway are calls that run.
-    ending = [parts.gateway.stop()] if parts.gateway is not None else []
+    ending = [part.stop() for part in (parts.gateway, readers) if part is not None]
     if not boundary.refuses_calls:
         await boundary.take_in()
         ending.append(_end_calls(server, boundary))
     await asyncio.gather(*ending)
+    if relay is not None:
+        await relay.close()
     await parts.models.close()
     threads.shutdown()
     boundary.close()
@@ -298,35 +330,18 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         os._exit(0)
 
 
+def _figures(metrics: Metrics, tenants: Tenants, boundary: Boundary) -> ProcessFigures:
+    return ProcessFigures(
+        tuple(metrics.own()), metrics.queues(), tenants.query_caches(), boundary.idle_seconds()
+    )
+
+
 async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
     """Stop the server when the calls in flight have ended, except streams that nobody reads."""
     stopping = asyncio.create_task(server.stop(_GRACE))
     if await boundary.end_streams():
         await server.stop(None)
     await stopping
-
-
-def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[str, int], ...]:
-    """Return gRPC's server options for the largest request and the number of connections."""
-    return (
-        ("grpc.max_receive_message_length", message_bytes),
-        ("grpc.max_send_message_length", -1),
-        # Probing widens the windows of all streams to several MB, which callers without a key could
-        # fill. Without it gRPC widens the window of a request that it receives, which is as fast.
-        ("grpc.http2.bdp_probe", 0),
-        ("grpc.so_reuseport", 1),  # writer and readers of a store share a port
-        ("grpc.max_allowed_incoming_connections", connections),
-        ("grpc.max_concurrent_streams", _STREAMS),
-        ("grpc.max_connection_idle_ms", _IDLE_MS),
-        ("grpc.max_connection_age_ms", _TLS_AGE_MS if tls else _AGE_MS),
-        ("grpc.max_connection_age_grace_ms", _TLS_AGE_GRACE_MS if tls else _AGE_GRACE_MS),
-        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
-        ("grpc.http2.max_ping_strikes", 2),
-        ("grpc.keepalive_time_ms", 60_000),
-        ("grpc.keepalive_timeout_ms", 20_000),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    )
 
 
 def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Engine) -> Collector:
@@ -353,16 +368,6 @@ def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Eng
     for add, service in services:
         add(service, server)
     return collector
-
-
-def _open_keys(settings: Settings, shared: Shared, accept_older: bool) -> KeyStore:
-    """Return the keys of this data directory, or those that all nodes share."""
-    if shared.database is None:
-        return KeyStore(settings.path, accept_older=accept_older)
-    from vikingd.access.shared_keys import SharedKeys
-    from vikingd.store.postgres.postgres_key_tables import AccessTables
-
-    return SharedKeys(settings.path, AccessTables(shared.database))
 
 
 def load_rest() -> None:
@@ -418,76 +423,23 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(signal.SIGHUP, stop.set)
 
 
-def _end_at_once_while_loading() -> None:
+def _end_at_once_while_loading(*, is_child: bool) -> None:
     """Let signals end the process at once; used while nothing is served yet.
 
-    A sudden end does not damage the store.
+    A sudden end does not damage the store. A child of a writer leaves all but SIGTERM to it.
     """
 
     def end(*_: Any) -> None:
         os._exit(0)
 
-    for number in (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends_by_hangup() else ())):
+    others = () if is_child else (signal.SIGINT, *([signal.SIGHUP] if ends_by_hangup() else ()))
+    for number in (signal.SIGTERM, *others):
         signal.signal(number, end)
 
 
 def _end_now(code: int) -> None:
     _log.warning("stopping takes too long; the process ends now")
     os._exit(code)
-
-
-def _open_tracing() -> Tracing:
-    """Return the tracing object.
-
-    Raises:
-        ConfigError: its package is not installed, or an OTEL_* variable is wrong.
-    """
-    try:
-        from vikingd.telemetry.tracing import Tracing
-    except ImportError as error:
-        raise ConfigError(
-            f"tracing: {error.name} is not installed; install it with: {install_command('otel')}"
-        ) from None
-    try:
-        return Tracing()
-    except ValueError as error:
-        raise ConfigError(f"tracing: {error} (from OTEL_* in the environment)") from None
-
-
-def _open_models(settings: Settings, metrics: Metrics) -> Models:
-    """Open the planner and the rerankers, without a call to them."""
-    planned = partial(metrics.model_called, "planner", settings.planner.model)
-    reranked = partial(metrics.model_called, "reranker")
-    try:
-        return Models(
-            Planner(settings.planner, planned), Rerankers(settings.rerank.backends, reranked)
-        )
-    except RerankFailed as error:
-        raise ConfigError(f"rerank: {error}") from None
-
-
-def _open_tokenizers(settings: Settings) -> None:
-    """Open the tokenizers of the configuration now, so that no request waits for it."""
-    try:
-        tokenizers.configure(settings.context.tokenizers)
-    except ValueError as error:
-        raise ConfigError(f"context.tokenizers.{error}") from None
-
-
-def _expose(metrics: Metrics, settings: Settings) -> Endpoint | None:
-    """Serve the metrics by HTTP; return None if no address is configured for them."""
-    if not settings.metrics_listen:
-        return None
-    address = parse(settings.metrics_listen)
-    try:
-        endpoint = metrics.listen(address.host, address.port, settings.metrics_token)
-    except OSError as error:
-        raise OSError(
-            f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}"
-        ) from None
-    url = f"http://{Address(address.host, endpoint.port)}/metrics"
-    _log.info("serving metrics", url=url)
-    return endpoint
 
 
 def _addresses(settings: Settings, reader: bool) -> list[Address]:

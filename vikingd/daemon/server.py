@@ -71,6 +71,14 @@ def _of_daemon(
     writer_listen: Annotated[
         str | None, typer.Option(help="Second address, of the writer alone.", metavar="ADDRESS")
     ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            help="Processes that answer: auto (one for each core that helps) or a number. "
+            "Default: 1.",
+            metavar="auto|N",
+        ),
+    ] = None,
     metrics_listen: Annotated[
         str | None, typer.Option(help="Address of the metrics for Prometheus.", metavar="HOST:PORT")
     ] = None,
@@ -119,6 +127,7 @@ def _of_daemon(
         config,
         listen=",".join(listen) if listen else None,
         writer_listen=writer_listen,
+        processes=processes,
         metrics_listen=metrics_listen,
         tls=_given(certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca) or None,
         allow_local=allow_local or None,
@@ -181,6 +190,8 @@ def serve(
     for flag, given in (("--reembed", reembed), *accepted):
         if reader and given:
             _fail(f"{flag} does not go with --reader: a reader changes nothing", code=2)
+    if reader and options["processes"] is not None:
+        _fail("--processes does not go with --reader: the writer starts its readers", code=2)
     for flag, given in (("--reader", reader), *accepted):
         if settings.store and given:
             _fail(f"{flag} does not go with a shared store: every node writes it", code=2)

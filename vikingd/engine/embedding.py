@@ -89,7 +89,7 @@ class Embedding:
                     recent,
                     DailyAllowance(store, limit) if limit is not None else None,
                 )
-        self._unfollow = shared.metrics.follow(lambda: self._backlog().texts, self._query_cache)
+        self._unfollow = shared.metrics.follow(lambda: self._backlog().texts, self.query_cache)
 
     def start(self) -> None:
         """Start to embed the waiting texts; a reader embeds none."""
@@ -131,7 +131,7 @@ class Embedding:
         work, backlog = self._work(), self._backlog()
         if not backlog.texts:
             work = replace(work, stalled="", retry_at=None)  # the texts that waited are deleted
-        hits, misses = self._query_cache()
+        hits, misses = self.query_cache()
         return EmbedderStats(
             provider=self._provider.name,
             model=self.model,
@@ -150,7 +150,7 @@ class Embedding:
         """Return the number and the cost of the waiting texts; 0 without an embedder."""
         return self._store.backlog_size() if self.query_embedder is not None else Backlog(0, 0)
 
-    def _query_cache(self) -> tuple[int, int]:
+    def query_cache(self) -> tuple[int, int]:
         """Return (hits, misses) of the cache of query vectors."""
         queries = self.query_embedder
         return (queries.hits, queries.misses) if queries is not None else (0, 0)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition
 
 from vikingd.domain.errors import (
@@ -146,6 +147,8 @@ class Engine:
                 self._follower.heard = self.describing.changed
             opened.pop_all()
         self._accesses: Accesses | None = None
+        if shared.send_accesses is not None:
+            self._accesses = Accesses(partial(shared.send_accesses, settings.tenant))
         if isinstance(self.store, WritableStore):
             self.store.start(self._on_commit)
             if isinstance(self.store, SharedStore):
@@ -244,6 +247,21 @@ class Engine:
             f"revision {revision} was not reached in time, the newest is {newest}"
         )
 
+    def missing_revision(self) -> int | None:
+        """Return the newest committed revision if the snapshot of this reader lacks it, else None.
+
+        The thread that follows the store then looks at once. It is for the event loop.
+
+        Raises:
+            StoreMismatch, StoreFailed, Corrupt: the store or the index cannot be used.
+        """
+        store = self.store
+        assert isinstance(store, StoreReader)
+        missing = store.missing_revision(self.snapshot.revision)
+        if missing is not None:
+            store.look_now()
+        return missing
+
     @property
     def away(self) -> str:
         """The reason why commits of other nodes do not arrive now; "" while they do."""
@@ -298,6 +316,11 @@ class Engine:
             return False
         self._accesses.count(filter(None, dict.fromkeys(ids)))
         return True
+
+    def add_accesses(self, counts: Mapping[int, int]) -> None:
+        """Count the accesses that another process counted, by the ids of memories."""
+        if self._accesses is not None:
+            self._accesses.add(counts)
 
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:
         """Remove the vectors of one part of a subtree, so that its texts are embedded again.

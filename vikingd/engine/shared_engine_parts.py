@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
@@ -43,6 +44,8 @@ class Shared:
             name of a model: no contexts are described.
 
     Attributes:
+        send_accesses: in a reader, sends the counted accesses of a tenant's memories to the writer;
+            None: there is no writer to send them to.
         describer: the thread that asks this model; None without a model.
         database: the database of this node; None with SQLite.
 
@@ -63,6 +66,7 @@ class Shared:
         if describer is not None and describer.model:
             took = partial(self.metrics.model_called, "describer", describer.model)
             self.describer = DescriberThread(describer, took)
+        self.send_accesses: Callable[[str, Mapping[int, int]], object] | None = None
         self.provider = open_provider(settings)
         self.backlogs = Backlogs(settings)
         self._lock = Lock()

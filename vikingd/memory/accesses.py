@@ -36,6 +36,10 @@ class Accesses:
             self._waiting.update(ids)
             self._changed.notify()
 
+    def add(self, counts: Mapping[int, int]) -> None:
+        """Count several accesses of each id, as `count`."""
+        self.count(id_ for id_, times in counts.items() for _ in range(times))
+
     def close(self) -> None:
         """Write all counted accesses and stop."""
         with self._changed:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fviking/retrieval/v1/admin.proto\x12\x13viking.retrieval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0e\n\x0cStatsRequest\"\xbc\x02\n\rEmbedderStats\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\r\x12\x0f\n\x07\x62\x61\x63klog\x18\x04 \x01(\x04\x12\x10\n\x08\x65mbedded\x18\x05 \x01(\x04\x12\x12\n\nlast_error\x18\x06 \x01(\t\x12.\n\nretry_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10query_cache_hits\x18\x08 \x01(\x04\x12\x1a\n\x12query_cache_misses\x18\t \x01(\x04\x12\x1a\n\x12\x62\x61\x63klog_characters\x18\n \x01(\x04\x12\x1d\n\x15\x63haracters_per_second\x18\x0b \x01(\x01\x12\x0f\n\x07stalled\x18\x0c \x01(\t\x12\x0e\n\x06reused\x18\r \x01(\x04\"\xc6\x01\n\x0e\x44\x65scriberStats\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63klog\x18\x02 \x01(\x04\x12\x11\n\tdescribed\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x14\n\x0ctokens_today\x18\x05 \x01(\x04\x12\x16\n\x0etokens_per_day\x18\x06 \x01(\x04\x12\x12\n\nlast_error\x18\x07 \x01(\t\x12.\n\nretry_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd3\x01\n\nIndexStats\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\x12\x12\n\nbase_texts\x18\x03 \x01(\x04\x12\x12\n\ntail_texts\x18\x04 \x01(\x04\x12\x12\n\ndead_texts\x18\x05 \x01(\x04\x12\x12\n\ncompacting\x18\x06 \x01(\x08\x12\x15\n\rbytes_on_disk\x18\x07 \x01(\x04\x12\x0f\n\x07problem\x18\x08 \x01(\t\x12\x0f\n\x07rebuilt\x18\t \x01(\t\x12\x11\n\told_bases\x18\n \x01(\r\"=\n\nQueueStats\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0f\n\x07waiting\x18\x02 \x01(\x04\x12\x0f\n\x07refused\x18\x03 \x01(\x04\"\xd2\x03\n\rStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08revision\x18\x03 \x01(\x04\x12\x13\n\x0b\x64irectories\x18\x04 \x01(\x04\x12\r\n\x05\x66iles\x18\x05 \x01(\x04\x12\r\n\x05texts\x18\x06 \x01(\x04\x12\x0f\n\x07vectors\x18\x07 \x01(\x04\x12\x11\n\trelations\x18\x08 \x01(\x04\x12\x13\n\x0bstore_bytes\x18\t \x01(\x04\x12\x34\n\x08\x65mbedder\x18\n \x01(\x0b\x32\".viking.retrieval.v1.EmbedderStats\x12.\n\x05index\x18\x0b \x01(\x0b\x32\x1f.viking.retrieval.v1.IndexStats\x12\x12\n\nstore_path\x18\x0c \x01(\t\x12\x0e\n\x06reader\x18\r \x01(\x08\x12\x0f\n\x07problem\x18\x0e \x01(\t\x12/\n\x06queues\x18\x0f \x03(\x0b\x32\x1f.viking.retrieval.v1.QueueStats\x12\x36\n\tdescriber\x18\x10 \x01(\x0b\x32#.viking.retrieval.v1.DescriberStats\"\x0f\n\rVerifyRequest\"r\n\x0eVerifyResponse\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\x10\n\x08\x63ontexts\x18\x02 \x01(\x04\x12\r\n\x05texts\x18\x03 \x01(\x04\x12\x0f\n\x07vectors\x18\x04 \x01(\x04\x12\x10\n\x08problems\x18\x05 \x03(\t\x12\x10\n\x08revision\x18\x06 \x01(\x04\"3\n\x0fOptimizeRequest\x12 \n\x18remove_empty_directories\x18\x01 \x01(\x08\"t\n\x10OptimizeResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\x12\x18\n\x10given_back_bytes\x18\x03 \x01(\x04\x12\x1b\n\x13removed_directories\x18\x04 \x01(\x04\"$\n\x0eReembedRequest\x12\x12\n\ntarget_uri\x18\x01 \x01(\t\"2\n\x0fReembedResponse\x12\r\n\x05texts\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\"E\n\x0f\x44\x65scribeRequest\x12\x12\n\ntarget_uri\x18\x01 \x01(\t\x12\r\n\x05\x61gain\x18\x02 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"4\n\x10\x44\x65scribeResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x01(\x04\x12\x0e\n\x06tokens\x18\x02 \x01(\x04\"\x0f\n\rBackupRequest\">\n\x0e\x42\x61\x63kupResponse\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x32\x87\x04\n\x05\x41\x64min\x12N\n\x05Stats\x12!.viking.retrieval.v1.StatsRequest\x1a\".viking.retrieval.v1.StatsResponse\x12Q\n\x06Verify\x12\".viking.retrieval.v1.VerifyRequest\x1a#.viking.retrieval.v1.VerifyResponse\x12W\n\x08Optimize\x12$.viking.retrieval.v1.OptimizeRequest\x1a%.viking.retrieval.v1.OptimizeResponse\x12T\n\x07Reembed\x12#.viking.retrieval.v1.ReembedRequest\x1a$.viking.retrieval.v1.ReembedResponse\x12W\n\x08\x44\x65scribe\x12$.viking.retrieval.v1.DescribeRequest\x1a%.viking.retrieval.v1.DescribeResponse\x12S\n\x06\x42\x61\x63kup\x12\".viking.retrieval.v1.BackupRequest\x1a#.viking.retrieval.v1.BackupResponse0\x01\x42N\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fviking/retrieval/v1/admin.proto\x12\x13viking.retrieval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0e\n\x0cStatsRequest\"\xbc\x02\n\rEmbedderStats\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\r\x12\x0f\n\x07\x62\x61\x63klog\x18\x04 \x01(\x04\x12\x10\n\x08\x65mbedded\x18\x05 \x01(\x04\x12\x12\n\nlast_error\x18\x06 \x01(\t\x12.\n\nretry_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10query_cache_hits\x18\x08 \x01(\x04\x12\x1a\n\x12query_cache_misses\x18\t \x01(\x04\x12\x1a\n\x12\x62\x61\x63klog_characters\x18\n \x01(\x04\x12\x1d\n\x15\x63haracters_per_second\x18\x0b \x01(\x01\x12\x0f\n\x07stalled\x18\x0c \x01(\t\x12\x0e\n\x06reused\x18\r \x01(\x04\"\xc6\x01\n\x0e\x44\x65scriberStats\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63klog\x18\x02 \x01(\x04\x12\x11\n\tdescribed\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x14\n\x0ctokens_today\x18\x05 \x01(\x04\x12\x16\n\x0etokens_per_day\x18\x06 \x01(\x04\x12\x12\n\nlast_error\x18\x07 \x01(\t\x12.\n\nretry_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd3\x01\n\nIndexStats\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\x12\x12\n\nbase_texts\x18\x03 \x01(\x04\x12\x12\n\ntail_texts\x18\x04 \x01(\x04\x12\x12\n\ndead_texts\x18\x05 \x01(\x04\x12\x12\n\ncompacting\x18\x06 \x01(\x08\x12\x15\n\rbytes_on_disk\x18\x07 \x01(\x04\x12\x0f\n\x07problem\x18\x08 \x01(\t\x12\x0f\n\x07rebuilt\x18\t \x01(\t\x12\x11\n\told_bases\x18\n \x01(\r\"=\n\nQueueStats\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0f\n\x07waiting\x18\x02 \x01(\x04\x12\x0f\n\x07refused\x18\x03 \x01(\x04\"\x82\x04\n\rStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08revision\x18\x03 \x01(\x04\x12\x13\n\x0b\x64irectories\x18\x04 \x01(\x04\x12\r\n\x05\x66iles\x18\x05 \x01(\x04\x12\r\n\x05texts\x18\x06 \x01(\x04\x12\x0f\n\x07vectors\x18\x07 \x01(\x04\x12\x11\n\trelations\x18\x08 \x01(\x04\x12\x13\n\x0bstore_bytes\x18\t \x01(\x04\x12\x34\n\x08\x65mbedder\x18\n \x01(\x0b\x32\".viking.retrieval.v1.EmbedderStats\x12.\n\x05index\x18\x0b \x01(\x0b\x32\x1f.viking.retrieval.v1.IndexStats\x12\x12\n\nstore_path\x18\x0c \x01(\t\x12\x0e\n\x06reader\x18\r \x01(\x08\x12\x0f\n\x07problem\x18\x0e \x01(\t\x12/\n\x06queues\x18\x0f \x03(\x0b\x32\x1f.viking.retrieval.v1.QueueStats\x12\x36\n\tdescriber\x18\x10 \x01(\x0b\x32#.viking.retrieval.v1.DescriberStats\x12\x11\n\tprocesses\x18\x11 \x01(\r\x12\x1b\n\x13\x61nswering_processes\x18\x12 \x01(\r\"\x0f\n\rVerifyRequest\"r\n\x0eVerifyResponse\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\x10\n\x08\x63ontexts\x18\x02 \x01(\x04\x12\r\n\x05texts\x18\x03 \x01(\x04\x12\x0f\n\x07vectors\x18\x04 \x01(\x04\x12\x10\n\x08problems\x18\x05 \x03(\t\x12\x10\n\x08revision\x18\x06 \x01(\x04\"3\n\x0fOptimizeRequest\x12 \n\x18remove_empty_directories\x18\x01 \x01(\x08\"t\n\x10OptimizeResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\x12\x18\n\x10given_back_bytes\x18\x03 \x01(\x04\x12\x1b\n\x13removed_directories\x18\x04 \x01(\x04\"$\n\x0eReembedRequest\x12\x12\n\ntarget_uri\x18\x01 \x01(\t\"2\n\x0fReembedResponse\x12\r\n\x05texts\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\"E\n\x0f\x44\x65scribeRequest\x12\x12\n\ntarget_uri\x18\x01 \x01(\t\x12\r\n\x05\x61gain\x18\x02 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"4\n\x10\x44\x65scribeResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x01(\x04\x12\x0e\n\x06tokens\x18\x02 \x01(\x04\"\x0f\n\rBackupRequest\">\n\x0e\x42\x61\x63kupResponse\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x32\x87\x04\n\x05\x41\x64min\x12N\n\x05Stats\x12!.viking.retrieval.v1.StatsRequest\x1a\".viking.retrieval.v1.StatsResponse\x12Q\n\x06Verify\x12\".viking.retrieval.v1.VerifyRequest\x1a#.viking.retrieval.v1.VerifyResponse\x12W\n\x08Optimize\x12$.viking.retrieval.v1.OptimizeRequest\x1a%.viking.retrieval.v1.OptimizeResponse\x12T\n\x07Reembed\x12#.viking.retrieval.v1.ReembedRequest\x1a$.viking.retrieval.v1.ReembedResponse\x12W\n\x08\x44\x65scribe\x12$.viking.retrieval.v1.DescribeRequest\x1a%.viking.retrieval.v1.DescribeResponse\x12S\n\x06\x42\x61\x63kup\x12\".viking.retrieval.v1.BackupRequest\x1a#.viking.retrieval.v1.BackupResponse0\x01\x42N\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,27 +44,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUESTATS']._serialized_start=839
   _globals['_QUEUESTATS']._serialized_end=900
   _globals['_STATSRESPONSE']._serialized_start=903
-  _globals['_STATSRESPONSE']._serialized_end=1369
-  _globals['_VERIFYREQUEST']._serialized_start=1371
-  _globals['_VERIFYREQUEST']._serialized_end=1386
-  _globals['_VERIFYRESPONSE']._serialized_start=1388
-  _globals['_VERIFYRESPONSE']._serialized_end=1502
-  _globals['_OPTIMIZEREQUEST']._serialized_start=1504
-  _globals['_OPTIMIZEREQUEST']._serialized_end=1555
-  _globals['_OPTIMIZERESPONSE']._serialized_start=1557
-  _globals['_OPTIMIZERESPONSE']._serialized_end=1673
-  _globals['_REEMBEDREQUEST']._serialized_start=1675
-  _globals['_REEMBEDREQUEST']._serialized_end=1711
-  _globals['_REEMBEDRESPONSE']._serialized_start=1713
-  _globals['_REEMBEDRESPONSE']._serialized_end=1763
-  _globals['_DESCRIBEREQUEST']._serialized_start=1765
-  _globals['_DESCRIBEREQUEST']._serialized_end=1834
-  _globals['_DESCRIBERESPONSE']._serialized_start=1836
-  _globals['_DESCRIBERESPONSE']._serialized_end=1888
-  _globals['_BACKUPREQUEST']._serialized_start=1890
-  _globals['_BACKUPREQUEST']._serialized_end=1905
-  _globals['_BACKUPRESPONSE']._serialized_start=1907
-  _globals['_BACKUPRESPONSE']._serialized_end=1969
-  _globals['_ADMIN']._serialized_start=1972
-  _globals['_ADMIN']._serialized_end=2491
+  _globals['_STATSRESPONSE']._serialized_end=1417
+  _globals['_VERIFYREQUEST']._serialized_start=1419
+  _globals['_VERIFYREQUEST']._serialized_end=1434
+  _globals['_VERIFYRESPONSE']._serialized_start=1436
+  _globals['_VERIFYRESPONSE']._serialized_end=1550
+  _globals['_OPTIMIZEREQUEST']._serialized_start=1552
+  _globals['_OPTIMIZEREQUEST']._serialized_end=1603
+  _globals['_OPTIMIZERESPONSE']._serialized_start=1605
+  _globals['_OPTIMIZERESPONSE']._serialized_end=1721
+  _globals['_REEMBEDREQUEST']._serialized_start=1723
+  _globals['_REEMBEDREQUEST']._serialized_end=1759
+  _globals['_REEMBEDRESPONSE']._serialized_start=1761
+  _globals['_REEMBEDRESPONSE']._serialized_end=1811
+  _globals['_DESCRIBEREQUEST']._serialized_start=1813
+  _globals['_DESCRIBEREQUEST']._serialized_end=1882
+  _globals['_DESCRIBERESPONSE']._serialized_start=1884
+  _globals['_DESCRIBERESPONSE']._serialized_end=1936
+  _globals['_BACKUPREQUEST']._serialized_start=1938
+  _globals['_BACKUPREQUEST']._serialized_end=1953
+  _globals['_BACKUPRESPONSE']._serialized_start=1955
+  _globals['_BACKUPRESPONSE']._serialized_end=2017
+  _globals['_ADMIN']._serialized_start=2020
+  _globals['_ADMIN']._serialized_end=2539
 # @@protoc_insertion_point(module_scope)

@@ -280,6 +280,8 @@ class StatsResponse(_message.Message):
     PROBLEM_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
     DESCRIBER_FIELD_NUMBER: _builtins.int
+    PROCESSES_FIELD_NUMBER: _builtins.int
+    ANSWERING_PROCESSES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """The version of the daemon."""
     revision: _builtins.int
@@ -302,6 +304,10 @@ class StatsResponse(_message.Message):
     """True: this process only reads the store; another process writes it."""
     problem: _builtins.str
     """The reason why writes are refused: a damaged database or a full disk. Empty: they are not refused."""
+    processes: _builtins.int
+    """The processes that are to answer: the writer and the readers that it starts."""
+    answering_processes: _builtins.int
+    """Those that answer now. The queues and the cache of query vectors are the sums of theirs."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """The start time of the daemon."""
@@ -341,10 +347,12 @@ class StatsResponse(_message.Message):
         problem: _builtins.str = ...,
         queues: _abc.Iterable[Global___QueueStats] | None = ...,
         describer: Global___DescriberStats | None = ...,
+        processes: _builtins.int = ...,
+        answering_processes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["describer", b"describer", "embedder", b"embedder", "index", b"index", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["describer", b"describer", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "revision", b"revision", "start_time", b"start_time", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answering_processes", b"answering_processes", "describer", b"describer", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "problem", b"problem", "processes", b"processes", "queues", b"queues", "reader", b"reader", "relations", b"relations", "revision", b"revision", "start_time", b"start_time", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

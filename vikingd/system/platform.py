@@ -27,6 +27,9 @@ _MOST_FILES = 10_240  # OPEN_MAX of macOS; its hard limit is infinite, and canno
 PROC = Path("/proc")
 """The files in which Linux tells of processes; there are none on macOS."""
 
+CGROUPS = Path("/sys/fs/cgroup")
+"""The files in which Linux tells of control groups; there are none on macOS."""
+
 # Of prctl(2), seccomp(2) and the kernel's filters.
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
@@ -156,6 +159,49 @@ def processors() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def usable_processors() -> int:
+    """Return how many processors this process can keep busy: its processors, within its quota.
+
+    On Linux the control groups of a container or a service may have a quota of processor time.
+    """
+    return max(1, math.floor(min(processors(), _quota())))
+
+
+def _quota() -> float:
+    """Return the smallest quota of this process's control groups, in processors; else infinity."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return math.inf
+    quotas = [math.inf]
+    for line in lines:
+        _, names, path = line.split(":", 2)
+        if names and "cpu" not in names.split(","):
+            continue
+        group = (CGROUPS / "cpu" if names else CGROUPS) / path.lstrip("/")
+        groups = (group, *group.parents)
+        quotas += [_quota_of(one) for one in groups if one.is_relative_to(CGROUPS)]
+    return min(quotas)
+
+
+def _quota_of(group: Path) -> float:
+    with contextlib.suppress(OSError, ValueError):
+        most, period = (group / "cpu.max").read_text().split()
+        return math.inf if most == "max" else int(most) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        most, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return int(most) / int(period) if int(most) > 0 else math.inf
+    return math.inf
+
+
+def spreads_connections() -> bool:
+    """Return True if the system spreads the connections of a port over its processes.
+
+    On macOS one process gets all of them.
+    """
+    return sys.platform == "linux"
 
 
 def processor_flags() -> set[str]:

@@ -7,12 +7,12 @@ needs no declaration: it appears with its first value.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from itertools import accumulate
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -27,6 +27,7 @@ from prometheus_client.utils import floatToGoString
 
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.errors import VikingError
+from vikingd.telemetry.process_figures import ProcessFigures, summed
 from vikingd.telemetry.scrape import Endpoint
 
 _FROM_50_MS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -43,6 +44,20 @@ class DescriberFigures(NamedTuple):
     described: int
     refused: int
     tokens: int
+
+
+class Readers(Protocol):
+    """The readers that a writer has started; its methods wait for them, on any thread."""
+
+    def metrics(self) -> Mapping[str, Iterable[Metric]]:
+        """Return the metrics of each reader by its name."""
+
+    def figures(self) -> Sequence[ProcessFigures]:
+        """Return the figures of the readers that answer."""
+
+    @property
+    def count(self) -> int:
+        """The number of readers that are to run."""
 
 
 class _Distribution:
@@ -120,6 +135,9 @@ class Metrics(Collector):
     """All metrics of a daemon; safe for several threads.
 
     `spans`, if given, is called with the finished stages of each call, for tracing.
+
+    Attributes:
+        readers: the readers that this process has started; None without any.
     """
 
     def __init__(self, spans: Callable[[Sequence[Stage]], None] | None = None) -> None:
@@ -175,6 +193,8 @@ class Metrics(Collector):
         self._past_describers = DescriberFigures(0, 0, 0, 0)  # of closed engines
         self._opened = self._closed = 0  # tenants
         self._queues: Callable[[], dict[str, tuple[int, int]]] | None = None
+        self._process = ProcessCollector(registry=None)  # memory, processor time, open files
+        self.readers: Readers | None = None
 
     # Recording
 
@@ -288,11 +308,19 @@ class Metrics(Collector):
     # Reading
 
     def queues(self) -> dict[str, tuple[int, int]]:
-        """Return (waiting calls, refused calls) of each queue by name."""
+        """Return (waiting calls, refused calls) of each queue of this process by name."""
         return self._queues() if self._queues is not None else {}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics for Prometheus."""
+        """Yield all metrics for Prometheus, those of the readers that this process started, too."""
+        if self.readers is None:
+            yield from self.own()
+        else:
+            yield from summed({"writer": self.own(), **self.readers.metrics()})
+
+    def own(self) -> Iterator[Metric]:
+        """Yield the metrics of this process."""
+        yield from self._process.collect()
         # In this order, so that no answer waits for a writer.
         with self._compaction_lock, self._lock:
             copies = [family.copied() for family in self._families]
@@ -342,7 +370,6 @@ class Metrics(Collector):
         """
         registry = CollectorRegistry()
         registry.register(self)
-        ProcessCollector(registry=registry)  # memory, processor time, open files
 
         def render(accept: str) -> tuple[str, bytes]:
             encode, content_type = choose_encoder(accept)

@@ -36,7 +36,11 @@ class AdminService:
         return await self._threads.admin.run(
             deadline,
             lambda: common_messages.stats_response(
-                self._engine.stats(), self._metrics, __version__, for_operator=is_operator
+                self._engine.stats(),
+                self._metrics,
+                __version__,
+                self._engine.settings.tenant,
+                for_operator=is_operator,
             ),
         )
 

@@ -149,6 +149,23 @@ class Admission:
         await self._keys.catch_up()
         return self._gate.refuses(metadata)
 
+    def caller(self, context: Any) -> tuple[Caller, bool]:
+        """Return the caller of a call, and True if its key or its tenant has limits.
+
+        Raises:
+            Unauthenticated: the call has no valid key.
+            StoreDamaged: the file of the keys cannot be read.
+        """
+        caller, of_key = self._identified(context, context.peer())
+        return caller, of_key != _NONE or self._keys.tenant_limits(caller.tenant) != _NONE
+
+    def _identified(self, context: Any, peer: str) -> tuple[Caller, Limits]:
+        return self._gate.caller(
+            context.invocation_metadata() or (),
+            peer,
+            lambda: subjects_of(context.auth_context() or {}),
+        )
+
     async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:
         """Admit a call and return it; the task's context variables get its caller.
 
@@ -160,11 +177,7 @@ class Admission:
         """
         peer = context.peer()  # read now: gRPC crashes if it is asked after the call
         try:
-            caller, of_key = self._gate.caller(
-                context.invocation_metadata() or (),
-                peer,
-                lambda: subjects_of(context.auth_context() or {}),
-            )
+            caller, of_key = self._identified(context, peer)
         except Unauthenticated as error:
             self.audit.write(
                 who=error.metadata.get("key", ""),  # only of a key whose secret was right

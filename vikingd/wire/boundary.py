@@ -15,6 +15,7 @@ from vikingd.domain.errors import InvalidField, Overloaded, VikingError
 from vikingd.lanes.call_pools import CallDeadline
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.admission import Admission, Admitted
+from vikingd.wire.relay import PassedOn, Relay, refusal_of
 from vikingd.wire.request_intake import INLINE_BYTES, Intake, parsed
 from vikingd.wire.sessions import KEY, SessionCall, points_of
 from vikingd.wire.status_errors import code_of, status_of
@@ -45,15 +46,25 @@ class Boundary(grpc.aio.ServerInterceptor):
 
     Args:
         admission: finds the caller of each call and the handlers of its tenant.
+        relay: in a reader with a writer, passes calls to the writer; None: all are answered here.
+        passed_on: True if readers pass on the calls, with the addresses of their callers.
 
     Attributes:
         arrived: the number of calls that have arrived so far.
     """
 
     def __init__(
-        self, admission: Admission, metrics: Metrics, tracing: Tracing | None = None
+        self,
+        admission: Admission,
+        metrics: Metrics,
+        tracing: Tracing | None = None,
+        *,
+        relay: Relay | None = None,
+        passed_on: bool = False,
     ) -> None:
         self._admission = admission
+        self._relay = relay
+        self._context_of: Callable[[Any], Any] = PassedOn if passed_on else lambda given: given
         self._metrics = metrics
         self._intake = Intake()
         self._tracing = tracing
@@ -83,7 +94,13 @@ class Boundary(grpc.aio.ServerInterceptor):
                 return handler
             if handler.response_streaming:
                 guarded = _guard_stream(
-                    method, handler, self._admission, self._metrics, self._streams
+                    method,
+                    handler,
+                    self._admission,
+                    self._metrics,
+                    self._streams,
+                    self._relay,
+                    self._context_of,
                 )
             else:
                 guarded = _guard(
@@ -94,6 +111,8 @@ class Boundary(grpc.aio.ServerInterceptor):
                     self._metrics,
                     self._streams,
                     self._tracing,
+                    self._relay,
+                    self._context_of,
                 )
             self._guarded[method] = guarded
         if self.refuses_calls:  # the keys may be closed
@@ -148,6 +167,8 @@ def _guard(
     metrics: Metrics,
     streams: Streams,
     tracing: Tracing | None,
+    relay: Relay | None,
+    context_of: Callable[[Any], Any],
 ) -> Guarded:
     name = method.rpartition("/")[2]
     parse, serialize = handler.request_deserializer, handler.response_serializer
@@ -236,8 +257,11 @@ def _guard(
 
     async def call(data: bytes, context: Any) -> Any:
         streams.note()
-        size = len(data)
-        reply = await answer(data, context)
+        size, context = len(data), context_of(context)
+        if relay is None or await relay.is_own(rule, context):
+            reply = await answer(data, context)
+        else:
+            reply = await relay.passed_on(method, data, context)
         intake.trim_later(size)
         if isinstance(reply, grpc.Status):
             # gRPC keeps the raised error in a cycle, with this frame and the error in handling. So
@@ -247,7 +271,7 @@ def _guard(
         return reply
 
     async def refuse(_: Any, context: Any) -> Any:
-        return await context.abort_with_status(await answer(None, context))
+        return await context.abort_with_status(await answer(None, context_of(context)))
 
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
         call if tracing is None else tracing.traced(method, call),
@@ -266,7 +290,13 @@ def _valid_by_now() -> Overloaded:
 
 
 def _guard_stream(
-    method: str, handler: Any, admission: Admission, metrics: Metrics, streams: Streams
+    method: str,
+    handler: Any,
+    admission: Admission,
+    metrics: Metrics,
+    streams: Streams,
+    relay: Relay | None,
+    context_of: Callable[[Any], Any],
 ) -> Guarded:
     """Return the guarded handlers of a method that answers with a stream; no call is traced."""
     name, rule = method.rpartition("/")[2], admission.rules[method]
@@ -292,7 +322,25 @@ def _guard_stream(
                     admitted.replied(part)
                     yield part
 
+    async def pass_on(data: bytes, context: Any) -> None:
+        assert relay is not None
+        parts = relay.stream(method, data, context)
+        try:
+            await streams.send(parts, context)
+        except grpc.aio.InternalError:  # a part was on its way as the caller went away
+            return
+        except grpc.aio.AioRpcError as error:
+            status: Any = refusal_of(error)
+        except VikingError as error:
+            status = status_of(error)
+        else:
+            return
+        finally:
+            await parts.aclose()
+        await context.abort_with_status(status)
+
     async def call(request: Any, context: Any) -> None:
+        context = context_of(context)
         started, code, error = time.perf_counter(), grpc.StatusCode.OK, None
         parts = handled(request, context)
         try:
@@ -323,8 +371,12 @@ def _guard_stream(
     async def refuse(_: Any, context: Any) -> None:
         await call(_NOT_RECEIVED, context)
 
-    guarded = grpc.unary_stream_rpc_method_handler(
-        call, request_deserializer=decode, response_serializer=handler.response_serializer
+    guarded = (
+        grpc.unary_stream_rpc_method_handler(
+            call, request_deserializer=decode, response_serializer=handler.response_serializer
+        )
+        if relay is None
+        else grpc.unary_stream_rpc_method_handler(pass_on)
     )
     return Guarded(guarded, grpc.stream_stream_rpc_method_handler(refuse))
 

@@ -59,6 +59,7 @@ class StoreReader(SqliteReads):
         self._model = model
         self._expected_dimension = dimension
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self.dimension = dimension
         self.failure = ""
@@ -69,6 +70,8 @@ class StoreReader(SqliteReads):
         marks = self._mark.read()  # before the database, which may be newer
         with domain_errors("the store could not be opened", database):
             self._db = connect(database, read_only=True)
+            self._looks = connect(database, read_only=True)
+        self._looked: int | None = None  # the `data_version` whose commits are all followed
         try:
             self._check_state()
             if self._history is not None:
@@ -166,13 +169,38 @@ class StoreReader(SqliteReads):
         )
         self._thread.start()
 
+    def missing_revision(self, followed: int) -> int | None:
+        """Return the newest committed revision if it is above `followed`, else None.
+
+        Takes some microseconds while nothing is committed. It is for one thread.
+
+        Raises:
+            StoreMismatch: the store was replaced, removed, or went back.
+            StoreFailed: SQLite cannot read it.
+        """
+        with domain_errors("the store could not be read", self._database):
+            (version,) = self._looks.execute("PRAGMA data_version").fetchone()
+        self._check_file()
+        if version == self._looked:
+            return None
+        if (revision := self._check_state()) > followed:  # read after the version
+            return revision
+        self._looked = version
+        return None
+
+    def look_now(self) -> None:
+        """Let the thread look for commits at once."""
+        self._wake.set()
+
     def close(self) -> None:
         """Stop the thread and close the store; a second call does nothing."""
         self._stop.set()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join()
         self._close_idle()
         self._db.close()
+        self._looks.close()
 
     def _watch(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
         seen, failing_since, is_logged = None, None, False
@@ -197,7 +225,9 @@ class StoreReader(SqliteReads):
                 if lasted > _QUIET and not is_logged:
                     is_logged = True
                     _log.warning("the reader cannot follow the store, it tries again: %s", error)
-            if self._stop.wait(self._interval if failing_since is None else _RETRY_PAUSE):
+            self._wake.wait(self._interval if failing_since is None else _RETRY_PAUSE)
+            self._wake.clear()
+            if self._stop.is_set():
                 return
 
     def _check_database(self) -> None:
@@ -213,6 +243,10 @@ class StoreReader(SqliteReads):
             raise StoreMismatch(
                 f"the store in {self._path} went back or was replaced: restart the reader"
             )
+        self._check_file()
+
+    def _check_file(self) -> None:
+        """Raise StoreMismatch if the file of the database was removed or replaced."""
         try:
             is_same = os.path.samestat(os.stat(self._database), self._file)
         except FileNotFoundError:

@@ -18,6 +18,7 @@ from vikingd.ingest.abstracts import MAX_ABSTRACT
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 from vikingd.telemetry.metrics import Metrics
+from vikingd.telemetry.process_figures import added
 from vikingd.wire.status_errors import shown
 
 _NOT_TOLD = "the embedder has a fault, which an operator sees"
@@ -169,14 +170,18 @@ class Page:
 
 
 def stats_response(
-    stats: EngineStats, metrics: Metrics, version: str, *, for_operator: bool
+    stats: EngineStats, metrics: Metrics, version: str, tenant: str, *, for_operator: bool
 ) -> admin_pb2.StatsResponse:
-    """Return the statistics of a tenant.
+    """Return the statistics of a tenant; this waits for the readers' figures.
 
     Only an operator sees values that concern other tenants or the machine: the directory, the
     queues, the speed of the embedder and the errors of the models' endpoints.
     """
     embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
+    readers = metrics.readers
+    others = readers.figures() if readers is not None else ()
+    own = {tenant: (embedder.query_cache_hits, embedder.query_cache_misses)}
+    hits, misses = added((own, *(one.query_caches for one in others)))[tenant]
     response = admin_pb2.StatsResponse(
         version=version,
         start_time=timestamp(stats.started_at),
@@ -194,8 +199,8 @@ def stats_response(
             embedded=work.embedded,
             last_error=embedder.last_error,
             retry_time=None if work.retry_at is None else timestamp(work.retry_at),
-            query_cache_hits=embedder.query_cache_hits,
-            query_cache_misses=embedder.query_cache_misses,
+            query_cache_hits=hits,
+            query_cache_misses=misses,
             backlog_characters=embedder.backlog.cost,
             characters_per_second=work.rate,
             stalled=work.stalled,
@@ -203,9 +208,12 @@ def stats_response(
         ),
         describer=_describer(stats.describer),
         index=admin_pb2.IndexStats(**fields_of(stats.index)),
+        processes=1 + (readers.count if readers is not None else 0),
+        answering_processes=1 + len(others),
     )
     if for_operator:
-        for queue, (waiting, refused) in metrics.queues().items():
+        queues = added((metrics.queues(), *(one.queues for one in others)))
+        for queue, (waiting, refused) in queues.items():
             response.queues.add(queue=queue, waiting=waiting, refused=refused)
         return response
     shown = response.embedder
