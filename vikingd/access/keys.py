@@ -232,8 +232,8 @@ class KeyStore:
     def _refresh(self) -> None:
         """Empty the caches of keys and limits if the file has changed since the last look.
 
-        A change by this process is noticed at once. One by another process is noticed within `_LOOK`
-        seconds, or at once by a reader that follows its writer.
+        A change by this process is noticed at once. One by another process is noticed within
+        `_LOOK` seconds, or at once by a reader that follows its writer.
         """
         now, own = time.monotonic(), self._own_changes
         if now < self._next_look and own == self._known_own_changes:
