@@ -285,3 +285,17 @@ def test_the_fit_finds_the_weights_that_made_its_data() -> None:
     assert np.abs(weights - truth).max() < 0.1
     assert calibration_error(predicted(weights, x), y) < 0.02
     assert auc(np.array([0.1, 0.2, 0.8, 0.2]), np.array([0.0, 0, 1, 1])) == 0.875
+
+
+@pytest.mark.parametrize("call", ["find", "retrieve", "recall"])
+def test_what_only_words_have_found_so_far_is_not_strong(call: str) -> None:
+    """A text without a vector is WEAK at most for a query with one, and STRONG without."""
+    strengths = []
+    with serving("--provider", "none") as where, Client(where) as client:
+        client.put([Draft(uri, content=content) for uri, content in TREE.items()])
+        for vector in (None, [1.0, 0.0, 0.0, 0.0]):
+            given = {} if call == "recall" and vector is None else {"vector": vector}
+            answer = getattr(client, call)(SAID, **given)
+            assert answer.confidence is not None
+            strengths.append(answer.confidence.strength)
+    assert strengths == [Strength.STRONG, Strength.WEAK]

@@ -61,7 +61,8 @@ NONE, OTHER = "none", "other"
 class Features(NamedTuple):
     """The features of one scope for the two logistic functions, see the module.
 
-    `best` has (score, node score) of the first results.
+    `best` has (score, node score) of the first results. `lacks_vector` is True if the query has a
+    vector and the first result has none yet: words alone found it, before meaning could judge it.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class Features(NamedTuple):
     known: float
     files: int
     best: Sequence[tuple[float, float]]
+    lacks_vector: bool = False
 
 
 class Logistic(NamedTuple):
@@ -109,6 +111,7 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     cosines = found.cosine, found.usual
     if kind == WORDS or isnan(found.cosine):
         kind, cosines = WORDS, (0.0, 0.0)
+    by_meaning = scope.query.vector is not None and scope.raw_query.use_dense
     return Features(
         kind,
         *cosines,
@@ -117,6 +120,7 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
         found.known,
         int(scope.counts[FILES]),
         [(one[FINAL], one[NODE]) for one in parts[:FIRST]],
+        kind == WORDS and by_meaning and _lacks_vector(scope, found.best_text.item(at)),
     )
 
 
@@ -181,7 +185,17 @@ def features_of_texts(
         known,
         files,
         [(node, node) for node in nodes[:FIRST]],
+        kind == WORDS
+        and vector is not None
+        and scope.by_meaning
+        and all(_lacks_vector(scope, row) for row in rows[:best].tolist()),
     )
+
+
+def _lacks_vector(scope: QueryScope, row: int) -> bool:
+    """Return True if a text has no vector in the snapshot of a scope, and False for row -1."""
+    snapshot = scope.snapshot
+    return row >= 0 and snapshot.vectors.vector_at.item(row) > snapshot.revision
 
 
 def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
@@ -223,7 +237,10 @@ def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
     fitted = fitted_for(model, best)
     merged = sorted((pair for part in known for pair in part.best), reverse=True)[:FIRST]
     among = logistic(fitted.among_results, values_of_results(merged))
-    return Confidence(in_scope, among, strength_of(in_scope, fitted))
+    strength = strength_of(in_scope, fitted)
+    if best.lacks_vector and strength is Strength.STRONG:
+        strength = Strength.WEAK  # words such as "the user" are in many texts
+    return Confidence(in_scope, among, strength)
 
 
 def confidence_to_show(confidence: Confidence, results: int) -> Confidence | None:
