@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -95,7 +96,7 @@ def _measured(
             while client.stats().answering_processes < processes:
                 time.sleep(0.1)
         pids = [server.pid, *_readers(server.pid)][:processes]
-        if is_pinned:
+        if is_pinned and sys.platform == "linux":
             for core, pid in enumerate(pids):
                 for thread in Path(f"/proc/{pid}/task").iterdir():
                     os.sched_setaffinity(int(thread.name), {core % (os.cpu_count() or 1)})
