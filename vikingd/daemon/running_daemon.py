@@ -275,8 +275,6 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
         watches.append(asyncio.create_task(certificates.watch()))
     if parts.scrape is not None:
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
-    if parts.gateway is None and parts.writer is None:
-        _log.info("no browser page", way=way_to_the_page())
     if readers is not None:
         await readers.start(bound[: len(settings.listen)])  # not that of the writer alone
     if parts.writer is not None:
@@ -287,6 +285,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
             say(f"vikingd {__version__} serving on {address}")
     if parts.gateway is not None:
         parts.gateway.start(bound)
+    elif parts.writer is None:
+        _log.info("no browser page", way=way_to_the_page())
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     if settings.stop_when_idle:
