@@ -162,7 +162,7 @@ class Beside:
 
 @pytest.mark.parametrize(
     ("most_open", "calls"),
-    [(100, 20), *(pytest.param(most, 500, marks=pytest.mark.deep) for most in (100, 2))],
+    [(100, 20), *(pytest.param(most, 300, marks=pytest.mark.deep) for most in (100, 2))],
 )
 def test_tenants_never_meet(tmp_path: Path, most_open: int, calls: int) -> None:
     """An administrator of a tenant is told the same without other tenants and beside them."""
@@ -225,7 +225,7 @@ def furnished(made: House) -> None:
         writer.step()
 
 
-@pytest.mark.parametrize("calls", [20, pytest.param(500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("calls", [20, pytest.param(300, marks=pytest.mark.deep)])
 def test_users_never_meet(tmp_path: Path, calls: int) -> None:
     """A user is told the same without other users and beside them."""
     seed = 4242

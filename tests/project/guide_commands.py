@@ -234,7 +234,8 @@ DEEP: dict[str, str] = {
         + "files {root}/tests/ingest/files --peers {work}/out"
     ),
     _BENCH + "hooks": "{} --nodes 20 --memories 40 --rounds 2",
-    _BENCH + "latency": "{} --nodes 300 --seconds .05",
+    _BENCH + "latency": "{} --nodes 300 --seconds .05 --only put_batch_500 find_exact "
+    "retrieve_keyword recall start_seconds reader_lag",
     _BENCH + "latency --nodes 10000 100000": "{} --nodes 300 --seconds .05 --only find_exact",
     _BENCH + "life": "{} --provider none",
     _BENCH + "nodes --postgres URL": _BENCH + "nodes --postgres {postgres} --nodes 300 --seconds 1",
