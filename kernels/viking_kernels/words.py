@@ -55,7 +55,8 @@ def ends_word(data: U8, at: int, start: int, end: int) -> bool:
     """Return True if the word from `start` ends before data[at], in a text up to `end`."""
     kind = _KINDS[data[at]]
     if kind != _GROUP:
-        return kind in (_BLANK, _SIGN)
+        # `in` would make each process import a module of numba with this kernel.
+        return (kind == _BLANK) | (kind == _SIGN)
     inside = start < at and at + 1 < end
     return not (inside and may_be_digit(data[at - 1]) and may_be_digit(data[at + 1]))
 
