@@ -275,6 +275,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
         watches.append(asyncio.create_task(certificates.watch()))
     if parts.scrape is not None:
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
+    has_no_page = parts.gateway is None and parts.writer is None
+    to_the_page = way_to_the_page() if has_no_page else ""  # it imports packages
     if readers is not None:
         await readers.start(bound[: len(settings.listen)])  # not that of the writer alone
     if parts.writer is not None:
@@ -285,8 +287,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
             say(f"vikingd {__version__} serving on {address}")
     if parts.gateway is not None:
         parts.gateway.start(bound)
-    elif parts.writer is None:
-        _log.info("no browser page", way=way_to_the_page())
+    if to_the_page:
+        _log.info("no browser page", way=to_the_page)
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     if settings.stop_when_idle:
