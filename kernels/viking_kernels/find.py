@@ -444,10 +444,7 @@ def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
 def _with_proposed(
     candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
 ) -> I32:
-    """Return one list of files to score exactly, by position, each once.
-
-    It has the candidates, the files of the best texts by words, and the files of the texts `near`.
-    """
+    """Return the union of the candidates, the files of the best texts by words, and of `near`."""
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)

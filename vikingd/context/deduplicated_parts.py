@@ -51,7 +51,7 @@ class Piece:
 
 
 class Segment(NamedTuple):
-    """Code points [start, end) of a content, with their text or with LEFT_OUT in its place."""
+    """A part of a content: its bounds in code points [start, end), and its text or LEFT_OUT."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""The command that looks for what is wrong, and says what mends it."""
+"""The command that finds faults of an installation, and names the remedy of each."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class _Place:
 
 
 class Use:
-    """An async context manager that opens a tenant for a call, and keeps it open meanwhile.
+    """An async context manager that opens a tenant and keeps it open during a call.
 
     Every call uses one, and a generator-based context manager would take three times as long.
     """

@@ -103,7 +103,7 @@ class DescriptionQueue:
         self._answered[uri] = now
 
     def done(self, uri: str) -> None:
-        """End the work on a context from `take`; if it changed meanwhile, queue it again."""
+        """Remove a context that `take` returned; if it changed since then, queue it again."""
         is_directory = self._working.pop(uri, None)
         if is_directory is None:
             return

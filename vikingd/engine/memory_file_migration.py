@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def split_memories(store: WritableStore) -> None:
-    """Make each list item of old memory files a memory, once; skip files that fail."""
+    """Turn each list item of old memory files into a memory; skip files that fail."""
     if not store.get_meta(WHOLE):
         return
     split = 0

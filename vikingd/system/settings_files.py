@@ -38,7 +38,7 @@ class Part(Protocol):
         """Write these settings into `whole`, and replace the form that older versions wrote."""
 
     def take(self, whole: Any) -> None:
-        """Remove these settings from `whole`, and lists and tables that become empty thereby."""
+        """Remove these settings from `whole`, and the lists and tables that are empty then."""
 
     def is_in(self, whole: Any) -> bool:
         """Return True if `whole` has any of these settings."""
