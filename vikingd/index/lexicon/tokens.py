@@ -425,7 +425,7 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
 
 
 def _segment_words(segment: str) -> tuple[tuple[str, ...], ...]:
-    """Return the words of a segment, each as its forms: `a/b.py` gives itself, a, b.py, b and py."""
+    """Return the words of a segment, each as its forms: a/b.py gives itself, a, b.py, b and py."""
     parts, level = [segment], 0
     if segment.isalnum():
         is_whole = segment.isdecimal() or (segment.isalpha() and segment[1:].islower())
