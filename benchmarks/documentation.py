@@ -172,6 +172,48 @@ TREES = (
         left_out=frozenset({"test"}),
         chinese=".zh-CN.",
     ),
+    Tree(
+        "apisix",
+        "https://github.com/apache/apisix",
+        "f519a0f04ccfd4c13b5d06caf34bcde8c8593980",
+        ("docs/en/latest", "docs/zh/latest"),
+        (".md",),
+        "02050ac49ac830ba3019e34dea5e907e14b4b20a7928fb8685786de7d88fb533",
+        chinese="/zh/",
+    ),
+    Tree(
+        "jest",
+        "https://github.com/jestjs/jest",
+        "52db46e50404c993d3f10dd1481e861cc04ae22e",
+        ("docs",),
+        (".md",),
+        "8eeb089a789b4b4a09720596760c8302bf7c747525556f313454cd0f791616ec",
+    ),
+    Tree(
+        "poetry",
+        "https://github.com/python-poetry/poetry",
+        "f46702336862f30050d5c641d5ed6f7568ded793",
+        ("docs",),
+        (".md",),
+        "2c67302f52795f78aa2538738a586caa9bfa8b04aad07ffb78d802098bd03e21",
+    ),
+    Tree(
+        "scrapy",
+        "https://github.com/scrapy/scrapy",
+        "11079cb1c85b9e75a39a7269943c69d1a975d485",
+        ("docs",),
+        (".rst",),
+        "8c6810f330a541e45f8570ffcf8c2fcdeaee369c6cc0e2d82143d2b4ede2dbeb",
+    ),
+    Tree(
+        "vite",
+        "https://github.com/vitejs/docs-cn",
+        "e2456079a4d366282206969b7dd819e2139d2035",
+        (".",),
+        (".md",),
+        "2295a2b90a39b58f9863f1db9bf370b6eed9449908b98510ef4e409a0cbf242f",
+        chinese="/",  # every page
+    ),
 )
 
 _COMMIT = re.compile("[0-9a-f]{40}")
