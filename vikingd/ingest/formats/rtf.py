@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import BinaryIO
@@ -187,14 +186,24 @@ def _kept(group: str, parts: _Parts) -> str:
     elif name == "title":
         parts.title = inside
     elif name == "revtim":
-        year, *rest = [int(number) for number in _DATE.findall(group)] or [0]
-        with suppress(ValueError, TypeError):
-            parts.time = time_of(datetime(year, *rest)) if year >= _FIRST_YEAR else None
+        parts.time = _time(group)
     elif name not in _NO_TEXT and (unseen := _UNSEEN.match(group)) and "\\v0" not in group:
         is_text = any(map(str.isalnum, parts.plain(group[unseen.end() : -1])))
         parts.hidden += is_text and unseen[1] != "deleted"
         return ""
     return group
+
+
+def _time(group: str) -> int | None:
+    """Return the time of a group in microseconds since the epoch; None for a time of no file."""
+    found = [int(number) for number in _DATE.findall(group)]
+    year, month, day, hour, minute = (*found, *[0] * 5)[:5]
+    if year < _FIRST_YEAR:
+        return None
+    try:
+        return time_of(datetime(year, month, day, hour, minute))  # noqa: DTZ001  # no zone is stated
+    except ValueError:
+        return None
 
 
 def _plain(source: str) -> str:
@@ -206,7 +215,7 @@ def _plain(source: str) -> str:
     page = re.search(r"\\(mac|pca?)(?![a-zA-Z])", source[:200])
     encoding = _CODE_PAGES[page[1]] if page else "cp1252"
     try:
-        text = rtf_to_text(source, encoding, errors="replace")
+        text: str = rtf_to_text(source, encoding, errors="replace")  # type: ignore[no-untyped-call]
     except (ValueError, OverflowError, LookupError, TypeError) as error:
         raise Failed(f"is damaged: {error}") from None
     # A character beyond U+FFFF stands as two halves.
