@@ -201,7 +201,7 @@ def _time(group: str) -> int | None:
     if year < _FIRST_YEAR:
         return None
     try:
-        return time_of(datetime(year, month, day, hour, minute))  # noqa: DTZ001  # no zone is stated
+        return time_of(datetime(year, month, day, hour, minute))  # no zone is stated
     except ValueError:
         return None
 
