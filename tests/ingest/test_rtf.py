@@ -77,6 +77,7 @@ STRUCTURES = [
         r"\pard\outlinelevel0 One\par\pard\outlinelevel1 Two\par\pard three",
         "# One\n\n## Two\n\nthree",
     ),
+    (r"{\pntext 1.\tab}{\*\pn\pnstart1{\pntxta \'2e}}a", "1. a"),
     (r"\u8226?\tab a\par \'b7\tab b\par 3.\tab c", "- a\n\n- b\n\n3. c"),
     (
         "x\\par" + ROW.format("a", r"b\par c") + ROW.format("1", "|") + "y",

@@ -178,7 +178,7 @@ def _kept(group: str, parts: _Parts) -> str:
     if name == "field":
         target = _TARGET.search(inside)
         return f"{{[{inside}]({target[1]})}}" if target and "fldrslt" in inside else f"{{{inside}}}"
-    if name in ("object", "result"):  # an embedded object as its program shows it
+    if name in ("object", "result", "pntext"):  # an object as its program shows it, a number
         return f"{{{inside}}}"
     if name == "fonttbl":
         group = " ".join(group.split("\n"))
