@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from openpyxl.chart import BarChart
 from openpyxl.comments import Comment
 
-from tests.ingest.formats_helpers import FILES
+from tests.ingest.formats_helpers import FILES, rewritten
 from vikingd.ingest.formats import docx, eml, odt, pdf, pptx, xlsx
 from vikingd.ingest.formats.document import Document, Failed
 
@@ -142,6 +143,57 @@ def test_charts_of_a_text_are_tables() -> None:
     assert document.lost == []
     document = docx_of(run("Before") + drawing)
     assert document.lost == ["1 chart or diagram is left out"]
+
+
+def test_diagrams_of_a_text_are_paragraphs() -> None:
+    """The texts of SmartArt stand behind its paragraph; a diagram without its part is told."""
+    dgm = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="rId9" Type="diagramData" Target="diagrams/data1.xml"/></Relationships>'
+    )
+    points = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for text in ("Ebbe", "", "满潮")
+    )
+    drawing = (
+        f'<w:r><w:drawing><a:graphic><a:graphicData uri="{dgm}">'
+        f'<dgm:relIds xmlns:dgm="{dgm}" r:dm="rId9" r:lo="rId2"/>'
+        "</a:graphicData></a:graphic></w:drawing></w:r>"
+    )
+    parts = {
+        "word/_rels/document.xml.rels": relations,
+        "word/diagrams/data1.xml": f'<dgm:dataModel xmlns:dgm="{dgm}" {A}>{points}</dgm:dataModel>',
+    }
+    document = docx_of(run("Before") + drawing, **parts)
+    assert (document.text, document.lost) == ("Before\n\nEbbe\n\n满潮\n", [])
+    assert docx_of(run("Before") + drawing).lost == ["1 chart or diagram is left out"]
+
+
+@pytest.mark.parametrize(
+    ("member", "comments"),
+    [
+        (
+            "ppt/comments/comment1.xml",
+            '<p:cmLst xmlns:p="p"><p:cm idx="1"/><p:cm idx="2"/></p:cmLst>',
+        ),
+        (
+            "ppt/comments/modernComment_1.xml",
+            '<p188:cmLst xmlns:p188="q"><p188:cm id="1"/>'
+            "<p188:cm id='2'><p188:replyLst/></p188:cm></p188:cmLst>",
+        ),
+    ],
+)
+def test_comments_of_slides_are_counted(member: str, comments: str, tmp_path: Path) -> None:
+    """Comments of old and of new programs are told, and are no text of a slide."""
+    path = Path(shutil.copy(FILES / "slides-en.pptx", tmp_path))
+    with path.open("rb") as file:
+        before = pptx.read(file)
+    rewritten(path, member, lambda _: comments.encode())
+    with path.open("rb") as file:
+        document = pptx.read(file)
+    assert document.text == before.text
+    assert document.lost == [*before.lost, "2 comments are left out"]
 
 
 def test_what_a_text_loses_is_counted() -> None:

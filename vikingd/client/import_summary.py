@@ -8,6 +8,7 @@ from vikingd.client.batch_results import Failure
 from vikingd.ingest.import_remarks import (
     Assumed,
     LeftOut,
+    ManyPassages,
     Remark,
     Renamed,
     SecretLeftOut,
@@ -38,6 +39,7 @@ class ImportSummary:
         secrets: the secrets that were replaced by a marker, by file and line. A file that consists
             of secrets, such as a private key, is in `left_out`.
         encodings: the text files whose encoding was assumed or detected.
+        many_passages: the files with very many passages, such as one long line of words.
         not_taken: the pages, files and members of an address that did not come in.
         not_moved: the contexts whose files were renamed, and that were written anew.
         commit: the commit of an imported repository.
@@ -63,6 +65,7 @@ class ImportSummary:
     renamed: list[Renamed] = field(default_factory=list)
     secrets: list[SecretLeftOut] = field(default_factory=list)
     encodings: list[Assumed] = field(default_factory=list)
+    many_passages: list[ManyPassages] = field(default_factory=list)
     not_taken: list[NotTaken] = field(default_factory=list)
     not_moved: list[Failure] = field(default_factory=list)
     commit: str = ""
@@ -76,5 +79,7 @@ class ImportSummary:
             self.renamed.append(remark)
         elif isinstance(remark, SecretLeftOut):
             self.secrets.append(remark)
+        elif isinstance(remark, ManyPassages):
+            self.many_passages.append(remark)
         else:
             self.encodings.append(remark)

@@ -118,6 +118,10 @@ def list_faults(session: Session, place: str, summary: ImportSummary) -> None:
         read_as[f"{read.encoding} ({read.how})"].append(read.path)
     for encoding, paths in read_as.items():
         session.warn(f"read as {encoding}: {_names(place, paths)}")
+    for long in summary.many_passages:
+        lines = f"{long.lines:,} line{'' if long.lines == 1 else 's'}"
+        name = snippet(_below(place, long.path), _SHOWN)
+        session.note(f"{name}: {lines} of {size(long.size)}, cut into {long.passages:,} passages")
     if summary.renamed:
         names = _names(place, [item.path for item in summary.renamed])
         session.note(f"renamed to NFC, the form of URIs: {names}")

@@ -48,6 +48,8 @@ def _remarks(summary: ImportSummary) -> Iterator[str]:
         yield f"front matter: {faulty.reason}"
     for read in summary.encodings:
         yield f"read as {read.encoding} ({read.how})"
+    for long in summary.many_passages:
+        yield f"is cut into {long.passages:,} passages"
 
 
 def _reason(one: LeftOut) -> str:

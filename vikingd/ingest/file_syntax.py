@@ -29,6 +29,7 @@ _DOCUMENTS = {
     ".xlsx": "xlsx",
     ".epub": "epub",
     ".odt": "odt",
+    ".rtf": "rtf",
     ".eml": "eml",
     ".ipynb": "ipynb",
     ".svg": "svg",

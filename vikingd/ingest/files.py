@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -31,8 +32,10 @@ from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.svg import NO_TEXT
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
 from vikingd.ingest.import_remarks import (
+    MANY,
     Assumed,
     LeftOut,
+    ManyPassages,
     Remark,
     Renamed,
     SecretLeftOut,
@@ -45,6 +48,7 @@ from vikingd.ingest.secrets import lines_of, masked, secrets_in
 from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, Selection
 from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.unread_files import unread_text
+from vikingd.ingest.unread_formats import advice, is_rtf
 from vikingd.system.regular_files import open_regular, read_regular
 
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
@@ -60,7 +64,7 @@ class Unchanged:
     uri: str
 
 
-FileItem: TypeAlias = Draft | Unreadable | LeftOut | Assumed | SecretLeftOut
+FileItem: TypeAlias = Draft | Unreadable | LeftOut | Assumed | SecretLeftOut | ManyPassages
 """What the reading of a file yields."""
 
 Read: TypeAlias = FileItem | Unchanged
@@ -111,8 +115,9 @@ def read_files(
 
     PDF and other documents become Markdown in a child process with `limits`, which ends with the
     iterator. A draft is followed by an Unreadable for each part of its file that the text lacks, by
-    an Assumed if the encoding is not certain, and by a SecretLeftOut for each secret that a marker
-    replaces. Files that nobody reads, such as lock files, give a LeftOut.
+    an Assumed if the encoding is not certain, by a ManyPassages if it has very many of them, and by
+    a SecretLeftOut for each secret that a marker replaces. Files that nobody reads, such as lock
+    files, give a LeftOut.
     """
     yield from remarks(tree)
     with Documents(limits) as documents:
@@ -320,6 +325,9 @@ def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[File
             yield LeftOut(shown, HEAD_ONLY, "", draft.uri, read.rest)
         if read.how in ("assumed", "detected"):
             yield Assumed(shown, read.encoding, read.how, draft.uri)
+        if passages and len(passages) > MANY and uris.context_type(uri) is not ContextType.MEMORY:
+            lines = content.count("\n") + (not content.endswith("\n"))
+            yield ManyPassages(shown, len(passages), lines, len(content.encode()), draft.uri)
 
 
 @dataclass(slots=True)
@@ -393,7 +401,15 @@ def decoded_file(path: Path, encoding: str = "") -> Decoded:
     Raises:
         OSError: the file cannot be read, is too large, is no text, or has an unknown encoding.
     """
-    return _decoded(read_regular(path, MAX_CONTENT_BYTES), encoding)
+    try:
+        data = read_regular(path, MAX_CONTENT_BYTES)
+        if is_rtf(data):
+            raise OSError("is RTF: give it the suffix .rtf")
+        return _decoded(data, encoding)
+    except OSError as error:
+        if error.errno in (None, errno.EFBIG) and (reason := advice(path.name)):
+            raise OSError(reason) from None
+        raise
 
 
 def _decoded(data: bytes, encoding: str) -> Decoded:

@@ -18,7 +18,13 @@ from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
 from vikingd.ingest.files import FileItem, Read, Unchanged, describing_files
 from vikingd.ingest.ignore_files import NAMES
-from vikingd.ingest.import_remarks import Assumed, LeftOut, SecretLeftOut, Unreadable
+from vikingd.ingest.import_remarks import (
+    Assumed,
+    LeftOut,
+    ManyPassages,
+    SecretLeftOut,
+    Unreadable,
+)
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, Selection
 
 T = TypeVar("T")
@@ -334,7 +340,7 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
     entry.items = [
         Unchanged(item.uri) if isinstance(item, Draft) else item
         for item in items
-        if not isinstance(item, Assumed)  # it is reported once only
+        if not isinstance(item, Assumed | ManyPassages)  # these are reported once only
     ]
     entry.digest = digest_of(items)
 

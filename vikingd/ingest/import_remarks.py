@@ -82,5 +82,28 @@ class LeftOut:
     size: int = 0
 
 
-Remark: TypeAlias = LeftOut | Renamed | Assumed | SecretLeftOut
+MANY = 1000
+"""Passages of a file; a reader would be surprised by more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManyPassages:
+    """A file with more than MANY passages, each of which is embedded; nothing of it is lost.
+
+    Attributes:
+        path: a printable path.
+        passages: their number.
+        lines: number of lines of its content.
+        size: bytes of its content.
+        uri: the URI of the file.
+    """
+
+    path: str
+    passages: int
+    lines: int
+    size: int
+    uri: str = ""
+
+
+Remark: TypeAlias = LeftOut | Renamed | Assumed | SecretLeftOut | ManyPassages
 """The remarks of a report on files that were left out or changed."""

@@ -10,11 +10,11 @@ from typing import BinaryIO
 import mammoth
 
 from vikingd.ingest.formats.document import Document, Failed, Pages, counted
-from vikingd.ingest.formats.docx_revisions import shown
+from vikingd.ingest.formats.docx_revisions import MAIN, shown
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
+from vikingd.ingest.formats.list_numbers import write_numbers
 from vikingd.ingest.formats.zips import BROKEN, checked, stated
 
-_MAIN = "word/document.xml"
 _COMMENTS = "word/comments.xml"
 _COMMENT = re.compile(rb"<w:comment\b")
 _STYLES = """
@@ -50,7 +50,9 @@ def read(file: BinaryIO) -> Document:
     except BROKEN as error:
         raise Failed(f"is damaged: {error}") from None
     pages = Pages()
-    pages.add(markdown(parse(html)[0]))
+    page = parse(html)[0]
+    write_numbers(page)
+    pages.add(markdown(page))
     if not (text := pages.text()):
         raise Failed("has no text")
     return Document(text, title, {"format": "docx"}, time, lost)
@@ -60,7 +62,7 @@ def _left_out(data: bytes) -> list[str]:
     """Return a reason for each kind of parts that the parser leaves out."""
     with zipfile.ZipFile(BytesIO(data)) as archive:
         names = archive.namelist()
-        body = archive.read(_MAIN) if _MAIN in names else b""
+        body = archive.read(MAIN) if MAIN in names else b""
         counts = {name: len(mark.findall(body)) for name, mark in _LEFT_OUT.items()}
         if _COMMENTS in names:
             counts["comment"] = len(_COMMENT.findall(archive.read(_COMMENTS)))

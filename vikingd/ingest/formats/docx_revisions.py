@@ -15,9 +15,11 @@ from lxml import etree
 from vikingd.ingest.formats.docx_drawings import write_drawings
 from vikingd.ingest.formats.docx_elements import SKIPPED, write_known
 from vikingd.ingest.formats.docx_formulas import write_formulas
+from vikingd.ingest.formats.docx_numbers import NUMBERING, Numbers
 from vikingd.ingest.formats.zips import BROKEN, xml
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+MAIN = "word/document.xml"
 _STYLES = "word/styles.xml"
 _BODIES = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _MARKS = re.compile(
@@ -31,7 +33,7 @@ _TINY = 4  # half points of a font that nobody reads
 def shown(data: bytes) -> tuple[bytes, int]:
     """Return a DOCX file without the text that it hides, and the number of hidden parts.
 
-    Its formulas are text, and so is what the parser skips.
+    Its formulas are text, and so is what the parser skips. Marks state the numbers of list items.
 
     Hidden is text with the attribute "hidden", by itself or by its style, text of two points or
     less, and white text on white. Text that was moved stands in its new place alone.
@@ -49,12 +51,15 @@ def shown(data: bytes) -> tuple[bytes, int]:
             for name in names:
                 if _BODIES.fullmatch(name):
                     part = archive.read(name)
-                    is_styled = any(style.encode() in part for style in styles)
+                    has_numbers = name == MAIN and NUMBERING in names
+                    is_styled = has_numbers or any(style.encode() in part for style in styles)
                     if is_styled or _MARKS.search(part) or SKIPPED.search(part):
                         root = xml(part)
                         hidden += _clean(root, styles)
                         write_formulas(root)
                         write_known(root)
+                        if has_numbers:
+                            Numbers(archive).write(root)
                         write_drawings(root, archive, name)
                         changed[name] = etree.tostring(root)
         except BROKEN:

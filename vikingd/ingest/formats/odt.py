@@ -11,6 +11,8 @@ from lxml import etree
 
 from vikingd.ingest.formats.document import Document, Failed, Pages, counted, title_of
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
+from vikingd.ingest.formats.list_numbers import marked, write_numbers
+from vikingd.ingest.formats.odt_numbers import ListNumbers
 from vikingd.ingest.formats.zips import BROKEN, checked, moment, xml
 
 _CONTENT, _META, _MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
@@ -44,7 +46,11 @@ class _Writer:
         self.hidden = self.comments = self.objects = 0
         self.notes: list[str] = []
         self._archive = archive
-        self._titles, self._unseen, self._numbered = _styles(archive, root)
+        roots = [root]
+        if "styles.xml" in archive.namelist():
+            roots.append(xml(archive.read("styles.xml")))
+        self._titles, self._unseen = _styles(roots)
+        self._numbers = ListNumbers.of(roots)
 
     def html(self, element: Any) -> str:
         """Return the text of an element and all below it."""
@@ -76,17 +82,17 @@ class _Writer:
         return self._block(f"h{min(int(level), 6) if level.isdecimal() else 1}", element)
 
     def list(self, element: Any) -> str:
-        style = element.get(f"{_TEXT}style-name") or next(
-            (
-                up.get(f"{_TEXT}style-name")
-                for up in element.iterancestors(f"{_TEXT}list")
-                if up.get(f"{_TEXT}style-name")
-            ),
-            "",
-        )
-        return self._block("ol" if style in self._numbered else "ul", element)
+        style, level = _list_style(element), _list_level(element)
+        self._numbers.begin(element, style, level)
+        name = "ol" if level in self._numbers.styles.get(style, {}) else "ul"
+        return self._block(name, element)
 
     def item(self, element: Any) -> str:
+        parent = element.getparent()
+        label = self._numbers.next(element, _list_style(parent), _list_level(parent))
+        return f"<li>{marked(label) if label is not None else ''}{self.html(element)}</li>"
+
+    def header(self, element: Any) -> str:
         return self._block("li", element)
 
     def row(self, element: Any) -> str:
@@ -162,7 +168,7 @@ _WRITERS: dict[str, Callable[[_Writer, Any], str]] = {
     "h": _Writer.heading,
     "list": _Writer.list,
     "list-item": _Writer.item,
-    "list-header": _Writer.item,
+    "list-header": _Writer.header,
     "table": lambda writer, element: f"<table>{writer.html(element)}</table>",
     "table-row": _Writer.row,
     "table-cell": _Writer.cell,
@@ -202,7 +208,9 @@ def read(file: BinaryIO) -> Document:
         except RecursionError:
             raise Failed("is nested too deeply") from None
     pages = Pages()
-    pages.add(markdown(parse(f"<body>{html}{notes}</body>")[0]))
+    page = parse(f"<body>{html}{notes}</body>")[0]
+    write_numbers(page)
+    pages.add(markdown(page))
     if not (text := pages.text()):
         raise Failed("has no text")
     lost = [
@@ -227,12 +235,19 @@ def _repeated(element: Any, name: str) -> int:
     return min(int(value), _MAX_REPEATED)
 
 
-def _styles(archive: zipfile.ZipFile, root: Any) -> tuple[set[str], set[str], set[str]]:
-    """Return the names of the styles of titles, of hidden text, and of numbered lists."""
-    roots = [root]
-    if "styles.xml" in archive.namelist():
-        roots.append(xml(archive.read("styles.xml")))
-    titles, unseen, numbered = {"Title"}, set(), set()
+def _list_style(element: Any) -> str:
+    """Return the style of a list, which may be that of a list around it."""
+    lists = (element, *element.iterancestors(f"{_TEXT}list"))
+    return next(filter(None, (one.get(f"{_TEXT}style-name") for one in lists)), "")
+
+
+def _list_level(element: Any) -> int:
+    return 1 + sum(1 for _ in element.iterancestors(f"{_TEXT}list"))
+
+
+def _styles(roots: list[Any]) -> tuple[set[str], set[str]]:
+    """Return the names of the styles of titles and of hidden text."""
+    titles, unseen = {"Title"}, set()
     for style in (style for one in roots for style in one.iter(f"{_STYLE}style")):
         name = style.get(f"{_STYLE}name") or ""
         if style.get(f"{_STYLE}parent-style-name") == "Title":
@@ -240,7 +255,4 @@ def _styles(archive: zipfile.ZipFile, root: Any) -> tuple[set[str], set[str], se
         facts = style.find(f"{_STYLE}text-properties")
         if facts is not None and facts.get(f"{_TEXT}display") == "none":
             unseen.add(name)
-    for style in (style for one in roots for style in one.iter(f"{_TEXT}list-style")):
-        if next(iter(style), None) is not None and style[0].tag.endswith("level-style-number"):
-            numbered.add(style.get(f"{_STYLE}name") or "")
-    return titles, unseen, numbered
+    return titles, unseen

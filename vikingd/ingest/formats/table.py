@@ -21,6 +21,7 @@ _PACKAGES = {
     "xlsx": "openpyxl",
     "epub": "markdownify",
     "odt": "markdownify",
+    "rtf": "striprtf",
     "eml": "markdownify",
 }
 _PLAIN = frozenset({"ipynb", "svg"})  # formats that need no package

@@ -44,6 +44,7 @@ _BESIDE = {
         re.compile(rb"<xdr:txBody>(?:(?!</xdr:txBody>).)*<a:t>", re.DOTALL),
     ),
 }
+_CHART_SHEET = re.compile(r"xl/chartsheets/[^/]+\.xml")
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 # A cell with a formula whose value no program has computed yet.
 _NOT_COMPUTED = re.compile(rb"</f>\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
@@ -81,7 +82,7 @@ def read(file: BinaryIO) -> Document:
             continue
         pages.add(heading(2, name))
         if isinstance(sheet, Chartsheet):
-            failed.append((f"sheet {name!r}", "it is a chart"))
+            lost.append(f"sheet {name!r} is a chart and left out")
             continue
         try:
             sheet.reset_dimensions()
@@ -191,14 +192,19 @@ def _midnight(moment: datetime) -> datetime:
 
 
 def _beside(archive: zipfile.ZipFile) -> list[str]:
-    """Return a reason for each kind of parts that stand beside the cells."""
+    """Return a reason for each kind of parts that stand beside the cells.
+
+    The chart of a chart sheet is not counted, since the sheet is told by its name.
+    """
     lost = []
     for kind, (member, mark) in _BESIDE.items():
         count = 0
         for name in filter(member.fullmatch, archive.namelist()):
             with suppress(*BROKEN):
                 count += len(mark.findall(archive.read(name)))
-        lost += counted(count, kind, "text boxes" if kind == "text box" else "")
+        if kind == "chart":
+            count -= sum(map(bool, map(_CHART_SHEET.fullmatch, archive.namelist())))
+        lost += counted(max(0, count), kind, "text boxes" if kind == "text box" else "")
     return lost
 
 
