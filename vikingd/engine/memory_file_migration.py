@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def split_memories(store: WritableStore) -> None:
-    """Turn each list item of old memory files into a memory; skip files that fail."""
+    """Split old memory files: each list item becomes a memory. A file that fails stays as it is."""
     if not store.get_meta(WHOLE):
         return
     split = 0

@@ -83,12 +83,12 @@ class LeftOut:
 
 
 MANY = 1000
-"""Passages of a file; a reader would be surprised by more."""
+"""A file with more passages is named in the report of an import."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManyPassages:
-    """A file with more than MANY passages, each of which is embedded; nothing of it is lost.
+    """A file that was cut into more than MANY passages. Nothing is lost, but the embedding is slow.
 
     Attributes:
         path: a printable path.

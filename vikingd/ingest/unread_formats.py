@@ -35,5 +35,5 @@ def advice(name: str) -> str:
 
 
 def is_rtf(data: bytes) -> bool:
-    """Return True for the source of RTF, which is text for programs alone."""
+    """Return True for the bytes of an RTF file, which are markup and not readable text."""
     return data.startswith(_RTF)

@@ -56,9 +56,9 @@ class SitePages:
         self._drop_copies(remarks)
 
     def real(self, address: str) -> str:
-        """Return the address of the page of which an address is a duplicate, or the address itself.
+        """Return the address of the original page of a duplicate; an original has its own address.
 
-        Duplicates of duplicates are followed; a circle of them gives "".
+        Chains of duplicates are followed; a circle of duplicates gives "".
         """
         passed = set()
         while address in self.others:

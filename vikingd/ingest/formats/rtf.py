@@ -59,7 +59,7 @@ _PARTS = {"annotation": "comment", "objdata": "embedded object", "pict": "", "st
 
 @dataclass(slots=True)
 class _Parts:
-    """The parts of a file that stand apart from its text.
+    """The parts of a file that are not in its running text.
 
     Attributes:
         lost: the number of parts of each kind that are left out.
@@ -109,7 +109,7 @@ def read(file: BinaryIO) -> Document:
 
 
 def _prepared(source: str, parts: _Parts) -> str:
-    """Return a file without what stands apart from its text, and with marks for its structure.
+    """Move notes, boxes and hidden text to `parts`; return the rest with marks of its structure.
 
     Raises:
         Failed: its groups are nested too deeply.
@@ -155,13 +155,13 @@ def _prepared(source: str, parts: _Parts) -> str:
 
 
 def _close(groups: list[list[str]], parts: _Parts) -> None:
-    """End the last group, and add it to the one around it as the text keeps it."""
+    """End the last group, and append its running text to the enclosing group."""
     whole = "".join([*groups.pop(), "}"])
     groups[-1].append(_kept(whole, parts))
 
 
 def _kept(group: str, parts: _Parts) -> str:
-    """Return a group as the text keeps it: without what stands apart, which goes to `parts`."""
+    """Return the running text of a group; its notes, boxes and hidden text go to `parts`."""
     found = _DESTINATION.match(group)
     name = found[1] if found else ""
     inside = group[found.end() : -1] if found else ""
@@ -195,7 +195,7 @@ def _kept(group: str, parts: _Parts) -> str:
 
 
 def _time(group: str) -> int | None:
-    """Return the time of a group in microseconds since the epoch; None for a time of no file."""
+    """Return the time of a group in microseconds since the epoch; None for no real date."""
     found = [int(number) for number in _DATE.findall(group)]
     year, month, day, hour, minute = (*found, *[0] * 5)[:5]
     if year < _FIRST_YEAR:
