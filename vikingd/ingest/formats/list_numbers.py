@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from copy import copy
 
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, Tag
@@ -85,8 +84,7 @@ def _begin(item: Tag, value: int) -> None:
     assert old is not None
     before = list(item.previous_siblings)
     if any(isinstance(one, Tag) for one in before):
-        first = copy(old)
-        first.clear()
+        first = Tag(name=old.name, attrs=dict(old.attrs))  # a copy of the list would copy all items
         old.insert_before(first)
         first.extend(reversed(before))
     old["start"] = str(value)
