@@ -139,6 +139,7 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
         if level == MAX_DEPTH:
             return TOO_DEEP, level, MAX_DEPTH
         level += 1
+        path[0, level] = 0  # no field yet: an earlier message of this level left its last one
         if below == NONE:
             ends[level], types[level], groups[level] = end, NONE, number
         else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 
 from tests.context.context_helpers import CAT, FOX, A, B, bodies, piece, plans, retrieved, some
 from tests.store.store_helpers import put
@@ -13,7 +14,7 @@ from vikingd.context.deduplicated_parts import CONTENT, OVERVIEW, Piece
 from vikingd.context.prompt_context import OUTLINED, BuiltContext, Plan, build
 from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.contexts import Draft
-from vikingd.domain.prompt import DropReason
+from vikingd.domain.prompt import CitationStyle, DropReason
 from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.draft_preparation import prepare
@@ -29,13 +30,17 @@ def contents(of: BuiltContext) -> list[tuple[str, str]]:
     return [(one.uri, body) for one, body in cited if one.level == CONTENT]
 
 
-def overviews(of: BuiltContext) -> set[str]:
-    """Return the sources that are summed up."""
-    return {one.uri for one in of.citations if one.level == OVERVIEW}
+def overviews(of: BuiltContext) -> Counter[str]:
+    """Return the sources that are summed up, with the number of their overviews."""
+    return Counter(one.uri for one in of.citations if one.level == OVERVIEW)
 
 
 @some
 @given(retrieved, plans)
+@example(
+    [Piece(B, 0.0, overview=f"{FOX} "), Piece(B, 0.25, "T", end=1), Piece(B, 0.0), Piece(B, 0.0)],
+    Plan(34, citation=CitationStyle.NONE, separator=""),
+)
 def test_an_outline_takes_no_token_from_a_passage(pieces: list[Piece], plan: Plan) -> None:
     """The passages are those without outlines, and outlines come when none is left out."""
     without = build(pieces, plan)

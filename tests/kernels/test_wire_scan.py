@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import wire
 
@@ -112,6 +112,7 @@ def test_what_the_parser_takes_the_scan_takes(kind: Any, data: bytes) -> None:
 
 @examples(600)
 @given(KINDS, MESSAGES, st.lists(st.integers(0, 6), min_size=5, max_size=5), st.integers(0, 3))
+@example(contexts_pb2.PutRequest, b"\x0b\n\x00\x0c\x0b", [0, 3, 0, 0, 0], 0)
 def test_the_kernel_finds_what_its_naive_twin_finds(
     kind: Any, data: bytes, budgets: list[int], most: int
 ) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.tiers import examples
@@ -153,6 +153,7 @@ _STEP = st.one_of(
 
 @examples(200)
 @given(st.lists(st.tuples(st.lists(_STEP, max_size=6), st.text(max_size=9)), max_size=8))
+@example(paths=[(["a\u2028b"], "0\u20290")])
 def test_every_address_has_a_file_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, paths: list[tuple[list[str], str]]
 ) -> None:

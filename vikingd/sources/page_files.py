@@ -24,7 +24,7 @@ _MAX_NAME = 100  # bytes of a file or directory
 _MAX_PATH = 600  # bytes; a URI has 1,024, and the directory of the import stands before
 _MAX_LEVELS = 30
 _MAX_FILE = 64 << 20  # bytes, above every limit of a page
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f/\\:*?\"<>|]+")
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029/\\:*?\"<>|]+")
 _SUFFIXES = {"html": ".html", "pdf": ".pdf", "markdown": ".md", "text": ".txt"}
 # The suffixes that a file of each kind keeps, since the import reads it in the same way.
 _KEPT = {
