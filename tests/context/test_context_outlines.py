@@ -38,8 +38,8 @@ def overviews(of: BuiltContext) -> Counter[str]:
 @some
 @given(retrieved, plans)
 @example(
-    [Piece(B, 0.0, overview=f"{FOX} "), Piece(B, 0.25, "T", end=1), Piece(B, 0.0), Piece(B, 0.0)],
-    Plan(34, citation=CitationStyle.NONE, separator=""),
+    [Piece(B, 0.0, overview=f"{FOX} "), piece(B, 0.25, "T"), Piece(B, 0.0), Piece(B, 0.0)],
+    Plan(34, tokenizer="o200k_base", citation=CitationStyle.NONE, separator=""),
 )
 def test_an_outline_takes_no_token_from_a_passage(pieces: list[Piece], plan: Plan) -> None:
     """The passages are those without outlines, and outlines come when none is left out."""
