@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -51,8 +52,18 @@ LONG = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the tier before the tests are imported."""
+    """Set the tier before the tests are imported, without the garbage collector until then."""
     tiers.begin(config.option.markexpr)
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected from the garbage collector.
+
+    Code, modules and items stay to the end. A full collection would go through them for a second.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 _compiling: list[subprocess.Popen[bytes]] = []
