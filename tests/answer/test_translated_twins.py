@@ -9,9 +9,10 @@ import pytest
 
 from tests.daemons import serving
 from vikingd.answer.translated_twins import _path
+from vikingd.client import find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
-from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
+from vikingd.pb.retrieval_pb2 import DROP_REASON_DUPLICATE, FindResponse, MatchedContext
 
 TOP = "viking://resources"
 BREW = "现磨咖啡豆怎么冲泡才好喝 Grind coffee beans water"
@@ -72,6 +73,27 @@ def test_the_page_in_the_language_of_the_query_is_first(
     assert (one.twin, other.twin) == (other.uri, one.uri)
     assert one.score == pytest.approx(other.score)
     assert [match.uri for match in reply.resources] == [match.uri for match in results(reply)]
+
+
+@pytest.mark.parametrize(
+    ("query", "taken", "left_out"),
+    [
+        (BREW, "zh-cn/coffee.md", "en/coffee.md"),
+        ("how should I brew good tasting 咖啡豆", "en/coffee.md", "zh-cn/coffee.md"),
+    ],
+)
+def test_a_context_has_a_page_in_the_language_of_the_query_alone(
+    pages: MessageClient, query: str, taken: str, left_out: str
+) -> None:
+    """Neither the text nor an abstract of the other page is in it; `dropped` names it."""
+    find = find_request(query, target_uri=f"{TOP}/docs")
+    for budget in (60, 2000):
+        reply = pages.build_context(find=find, max_tokens=budget)
+        cited = {one.uri for one in reply.citations if one.uri.endswith("coffee.md")}
+        assert cited == {f"{TOP}/docs/{taken}"}
+        reasons = {one.uri: one.reason for one in reply.dropped}
+        assert reasons[f"{TOP}/docs/{left_out}"] == DROP_REASON_DUPLICATE
+    assert reply.from_items + len(reply.dropped) == 6
 
 
 def test_a_suffix_of_the_name_makes_twins_too(pages: MessageClient) -> None:

@@ -12,6 +12,7 @@ from vikingd.client import (
     Client,
     ClientError,
     ContextOrder,
+    DegradationReason,
     Draft,
     DropReason,
     Mode,
@@ -223,3 +224,39 @@ def test_a_memory_shows_its_day(client: MessageClient) -> None:
         assert "] (2026-03-03) Notes3\nRode the tram." in text
         assert "] (2026-03-05) Notes5\nMissed the tram." in text
         assert "] The tram is blue." in text
+
+
+def test_an_abstract_stands_below_the_title_or_the_name_of_its_file(client: MessageClient) -> None:
+    """A model can tell what an abstract is about, and the heading counts as tokens."""
+    text = "Grind the beans fresh, and pour the water slowly. " * 20
+    client.put(
+        [
+            Draft(f"{TOP}/a.md", abstract="All about it.", content=f"1 {text}"),
+            Draft(f"{TOP}/b.md", title="Coffee", abstract="How to brew.", content=f"2 {text}"),
+            Draft(f"{TOP}/c.md", abstract="When to drink.", content=f"3 {text}"),
+            Draft(f"{TOP}/d.md", title="Cups", abstract="Cups of clay.", content=f"4 {text}"),
+        ]
+    )
+    reply = client.build_context(uris=[f"{TOP}/{name}.md" for name in "abcd"], max_tokens=40)
+    checked(reply, 40)
+    summaries = "[2] Coffee\nHow to brew.\n\n[3] c.md\nWhen to drink.\n\n[4] Cups of clay."
+    assert reply.text.endswith(f"\n\n{summaries}")
+    assert [cited.section for cited in reply.citations] == ["", "Coffee", "c.md", "Cups"]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_budget_that_is_too_small_is_told(filled: MessageClient, full: bool) -> None:
+    """The note names the smallest budget that shows a piece."""
+    uris = [f"{TOP}/coffee.md", f"{TOP}/black.md"]
+    empty = filled.build_context(uris=uris, max_tokens=1, full_text_only=full)
+    assert (empty.text, len(empty.dropped)) == ("", 2)
+    (note,) = empty.degraded
+    assert note.reason == DegradationReason.BUDGET
+    least = int(note.detail.rpartition(" ")[2])
+    assert note.detail == (
+        f"nothing fits into 1 tokens: 2 pieces left out, the first needs {least}"
+    )
+    assert not filled.build_context(uris=uris, max_tokens=least - 1, full_text_only=full).text
+    enough = filled.build_context(uris=uris, max_tokens=least, full_text_only=full)
+    assert enough.text
+    assert not enough.degraded

@@ -12,7 +12,9 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from vikingd.ctl import render, trace_tree
+from vikingd.ctl.memory_commands import memories_table
 from vikingd.pb.contexts_pb2 import Context
+from vikingd.pb.memories_pb2 import Memory
 from vikingd.pb.retrieval_pb2 import FindResponse, FindTrace, ScoreParts
 
 TOP = "viking://resources"
@@ -295,3 +297,16 @@ def test_a_trace_of_several_questions_has_a_walk_for_each():
     assert lines.index("Who is Ada?") < lines.index("query: ; terms: ada")
     assert lines.index("query: ; terms: ada") < lines.index("where is the key?")
     assert lines.index("where is the key?") < lines.index("query: ; terms: key")
+
+
+def test_a_memory_before_a_better_one_is_marked_as_newer() -> None:
+    """Scores that do not fall are explained, and others have no mark."""
+    told = [("Takes tea.", 0.9, 3), ("Takes milk.", 0.95, 2), ("Takes sugar.", 0.5, 9)]
+    memories = [
+        Memory(uri=f"{TOP}/m.md", content=content, score=score, time=Timestamp(seconds=day * 86400))
+        for content, score, day in told
+    ]
+    text = "\n".join(shown(memories_table(memories, ranked=True), 80))
+    assert text.count("newer than the next") == 1
+    assert text.index("Takes tea.") < text.index("newer than the next") < text.index("Takes milk.")
+    assert "newer" not in "\n".join(shown(memories_table(memories), 80))

@@ -111,3 +111,14 @@ def test_rounds_of_the_reranker_are_drawn() -> None:
     assert "rerank: failed; m; http/m was slow" in shown
     assert "start points; 3 abstracts read, 1 without an abstract" in shown
     assert "round 1: 2 opened; 5 abstracts read, 4 known from before, 6 left out" in shown
+
+
+@pytest.mark.usefixtures("session")
+def test_a_context_into_which_nothing_fits_is_told(ctl: Ctl) -> None:
+    """A line on stderr and the JSON name the tokens that are needed."""
+    words = "nothing fits into 2 tokens: 3 pieces left out, the first needs "
+    code, out, err = ctl("context", "green tea", "--max-tokens", "2")
+    assert (code, out, words in err) == (0, "", True)
+    (note,) = json.loads(ctl("context", "green tea", "--max-tokens", "2", "--json")[1])["degraded"]
+    assert note["reason"] == "DEGRADATION_REASON_BUDGET"
+    assert note["detail"].startswith(words)

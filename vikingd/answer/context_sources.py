@@ -21,6 +21,7 @@ from vikingd.answer.texts_by_row import name_of, shown
 from vikingd.context.deduplicated_parts import Piece
 from vikingd.context.prompt_context import BuiltContext, Plan, build
 from vikingd.domain import cancellation
+from vikingd.domain import uri as uris
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
     Confidence,
@@ -150,14 +151,20 @@ def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> 
     """Return the passages of each hit of a find as pieces; a hit without passages is one piece.
 
     The best passage of a file has the score of the file. The others have less, in proportion to
-    their own scores.
+    their own scores. Of two twins the second one is a repeated piece, without text.
     """
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
-    uris = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))
+    fitting = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))
     pieces: list[Piece] = []
     dates = _dates(engine, snapshot, [text for hit in found.hits for text, _ in hit.passages])
-    for hit, uri in zip(found.hits, uris, strict=False):
+    placed: set[int] = set()
+    for hit, uri in zip(found.hits, fitting, strict=False):
         cancellation.check()
+        twin = found.twins.get(hit.row)
+        if twin in placed:  # the better twin is in the query's language, and comes first
+            pieces.append(Piece(uri, hit.score, is_repeated=True))
+            continue
+        placed.add(hit.row)
         shown_of = len(pieces)
         for text, own in hit.passages:
             if not budget.left:
@@ -176,10 +183,10 @@ def _of_retrieve(engine: Engine, found: RetrieveHits, embed: Stage, most_bytes: 
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     with_text = Include.TEXT in found.query.include
     names = [name_of(snapshot, hit.row) for hit in found.hits]
-    uris = _fitting((uri for uri, _ in names), budget, len(names))
+    fitting = _fitting((uri for uri, _ in names), budget, len(names))
     pieces: list[Piece] = []
     dates = _dates(engine, snapshot, [hit.row for hit in found.hits])
-    for hit, uri, (_, passage) in zip(found.hits, uris, names, strict=False):
+    for hit, uri, (_, passage) in zip(found.hits, fitting, names, strict=False):
         cancellation.check()
         if not passage:
             pieces.append(Piece(uri, hit.score))
@@ -289,20 +296,24 @@ def _with_summaries(
         list({piece.uri for piece in pieces if piece.text}), budget, with_content=False
     )
     whole = engine.store.texts_of(
-        list({piece.uri for piece in pieces if not piece.text and not piece.gone}),
+        list({p.uri for p in pieces if not (p.text or p.gone or p.is_repeated)}),
         budget,
         with_content=True,
     )
     best_first = sorted(whole.items(), key=lambda item: ranks[item[0]])
     whole |= _directories_of(engine, dict(best_first))
     for piece in pieces:
+        if piece.is_repeated:
+            yield piece
+            continue
         texts = (summaries if piece.text else whole).get(piece.uri)
         if texts is None or piece.gone:
             yield replace(piece, text="", gone=True)
         else:
-            abstract, overview, content = map(marked, texts)
+            title, abstract, overview, content = map(marked, texts)
             yield replace(
                 piece,
+                title=title or marked(uris.name(piece.uri)),
                 section=marked(piece.section),
                 text=marked(piece.text),
                 abstract=abstract,
@@ -312,21 +323,23 @@ def _with_summaries(
 
 
 def _directories_of(
-    engine: Engine, whole: Mapping[str, tuple[str, str, str]]
-) -> dict[str, tuple[str, str, str]]:
-    """Return (abstract, overview, "") by URI for directories, with missing texts extracted.
+    engine: Engine, whole: Mapping[str, tuple[str, str, str, str]]
+) -> dict[str, tuple[str, str, str, str]]:
+    """Return (title, abstract, overview, "") by URI for directories, with missing texts extracted.
 
     The texts are extracted from the children. Only the first _MOST_OVERVIEWS missing overviews are.
 
     Args:
         engine: the engine.
-        whole: (abstract, overview, content) by URI; contexts with content are not directories.
+        whole: (title, abstract, overview, content) by URI; contexts with content are no
+            directories.
     """
-    bare = [uri for uri, (abstract, _, content) in whole.items() if not (abstract or content)]
-    brief = [uri for uri, (_, overview, content) in whole.items() if not (overview or content)]
+    bare = [uri for uri, (_, abstract, _, content) in whole.items() if not (abstract or content)]
+    brief = [uri for uri, (_, _, overview, content) in whole.items() if not (overview or content)]
     abstracts = directory_abstracts(engine.store, bare)
     overviews = directory_overviews(engine.store, brief[:_MOST_OVERVIEWS])
     return {
-        uri: (whole[uri][0] or abstracts.get(uri, ""), whole[uri][1] or overviews.get(uri, ""), "")
-        for uri in abstracts.keys() | overviews.keys()
+        uri: (title, abstract or abstracts.get(uri, ""), overview or overviews.get(uri, ""), "")
+        for uri, (title, abstract, overview, _) in whole.items()
+        if uri in abstracts or uri in overviews
     }

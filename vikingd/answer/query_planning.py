@@ -35,6 +35,7 @@ from vikingd.lanes import call_cost
 from vikingd.lanes.call_pools import Threads, wait_for_revision
 from vikingd.lanes.queues import Deadline, Runner
 from vikingd.plan.find_plan import FindPlan, compile_finds
+from vikingd.plan.query_scope import note_on_waiting
 from vikingd.plan.query_text import finds_of
 from vikingd.plan.retrieve_plan import RetrievePlan, compile_retrieve
 
@@ -179,11 +180,11 @@ async def planned_retrieve(
     plan = await run.here(compile_retrieve, engine, query, CALLER.get())
     scope = plan.two_sides
     if scope is None or call_cost.is_light_retrieve(plan):
-        vector, degraded, embed = await _vector(vectors, plan, run)
+        vector, degraded, embed = await _vector(engine, vectors, plan, run)
         return PlannedRetrieve(plan, vector, degraded, embed, {})
 
     async def meaning() -> tuple[F32 | None, Degraded, Stage, Ranked | None]:
-        vector, degraded, embed = await _vector(vectors, plan, run)
+        vector, degraded, embed = await _vector(engine, vectors, plan, run)
         ranked = None if vector is None else await run.away(rank_meaning, scope, vector)
         return vector, degraded, embed, ranked
 
@@ -197,7 +198,7 @@ async def planned_retrieve(
 
 
 async def _vector(
-    vectors: QueryVectors, plan: RetrievePlan, run: Runner
+    engine: Engine, vectors: QueryVectors, plan: RetrievePlan, run: Runner
 ) -> tuple[F32 | None, Degraded, Stage]:
     """Return the vector of a query if the plan needs one, notes for the reply, and the timing."""
     query, started = plan.query, perf_counter()
@@ -214,4 +215,6 @@ async def _vector(
                 raise InvalidField("vector", "is needed: the daemon has no embedder")
             detail = "no embedder is configured: answered by words alone"
             degraded = (Degradation(DegradationReason.EMBEDDER, detail),)
+    if vector is not None and plan.by_meaning:
+        degraded += note_on_waiting(engine, plan.snapshot, plan.scopes)
     return vector, degraded, Stage("embed", started, perf_counter())

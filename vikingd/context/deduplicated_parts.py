@@ -18,8 +18,8 @@ from vikingd.domain.text import approximate_tokens, one_line
 MIN_REPEATED = 8
 """Approximate tokens from which a repeated sentence is removed; shorter ones may be repeated."""
 
-MAX_ABSTRACT, MAX_OVERVIEW = 64, 256
-"""Maximum approximate tokens of an abstract and of an overview in a context."""
+MAX_TITLE, MAX_ABSTRACT, MAX_OVERVIEW = 32, 64, 256
+"""Maximum approximate tokens of a title, an abstract and an overview in a context."""
 
 ABSTRACT, OVERVIEW, CONTENT = range(3)
 """The levels L0, L1 and L2."""
@@ -46,6 +46,8 @@ class Piece:
     overview: str = ""
     content: str | None = None  # None if it was not read
     gone: bool = False  # there is no such context or passage
+    is_repeated: bool = False  # a better piece says the same in another language
+    title: str = ""  # of the context; else its name
     date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
     line: int = 0  # of the start in the content, from 1; 0: unknown, or no passage
 
@@ -82,8 +84,10 @@ class Part:
 
     @property
     def section(self) -> str:
-        """The headings above the part; a summary has none."""
-        return self.piece.section if self.level == CONTENT else ""
+        """The headings above the part; of a summary, the title of its context."""
+        if self.level == CONTENT:
+            return self.piece.section
+        return _first_tokens(one_line(self.piece.title), MAX_TITLE)
 
     @property
     def is_placed(self) -> bool:
@@ -169,6 +173,8 @@ class Parts:
                 self.left_out[rank] = part
 
     def _part(self, rank: int, piece: Piece) -> Part | DropReason:
+        if piece.is_repeated:
+            return DropReason.DUPLICATE
         text, start, level, place = _best_of(piece, rank)
         key = one_line(text)
         if not key or key in self._texts:

@@ -70,8 +70,9 @@ class Plan:
 class Dropped:
     """A piece that is missing in the built text, and so is a summary of its source.
 
-    The reason is DUPLICATE (a better piece has the same text), EMPTY (no text), BUDGET (this or an
-    earlier piece did not fit) or GONE (there is no such context or passage).
+    The reason is DUPLICATE (a better piece says the same, perhaps in another language), EMPTY (no
+    text), BUDGET (this or an earlier piece did not fit) or GONE (there is no such context or
+    passage).
     """
 
     uri: str
@@ -92,6 +93,7 @@ class BuiltContext:
     from_items: int  # pieces that are shown, themselves or by a summary
     is_cut: bool = False  # the limit of bytes, not of tokens, ended the text
     shown: tuple[tuple[str, int, int], ...] = ()  # URI and code points of the contents that it has
+    least: int = 0  # the smallest budget that shows a piece; 0: this one does, or there is none
 
 
 class _Step(NamedTuple):
@@ -157,6 +159,9 @@ def build(
     shown = _after(steps, count)
     _fill(shown, steps, count, lambda added: tokens([*shown.parts(), added]) <= budget)
 
+    least = 0
+    if not shown.parts() and not too_large and (first := steps.get(0)):
+        least = _least(first.part, lambda part: tokens([part]))
     assembled = assemble(shown.parts(), style)
     dropped = tuple(_dropped(parts, shown))
     return BuiltContext(
@@ -169,6 +174,7 @@ def build(
         len(pieces) - len(dropped),
         too_large,
         tuple(_places(shown)),
+        least,
     )
 
 
@@ -261,7 +267,7 @@ class _Steps:
         self._remaining = iter(parts)
         self._tokens = tokens
         self._style = style
-        self._sources = len({piece.uri for piece in parts.pieces if not piece.gone})
+        self._sources = len({p.uri for p in parts.pieces if not (p.gone or p.is_repeated)})
         # Ends of full passages: a passage that touches one of them has no marker and heading.
         self._edges: defaultdict[Place, set[int]] = defaultdict(set)
         self._spent = {ABSTRACT: 0, OVERVIEW: 0, CONTENT: 0}
@@ -404,6 +410,22 @@ def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool])
         shown.summaries[uri] = replaced
 
 
+def _least(part: Part, tokens: Callable[[Part], int]) -> int:
+    """Return the smallest budget in which `_fill` shows a beginning of a part.
+
+    `cut` tries shorter and shorter beginnings while none fits.
+    """
+    least = tokens(part)
+
+    def never_fits(kept: str, mark: str) -> bool:
+        nonlocal least
+        least = min(least, tokens(part.shortened(kept, mark)))
+        return False
+
+    cut(part.text, never_fits)
+    return least
+
+
 def _places(shown: _Shown) -> Iterator[tuple[str, int, int]]:
     """Yield (URI, start, end) of the contents that are shown; (URI, 0, 0) for other texts."""
     for part in shown.parts():
@@ -421,6 +443,8 @@ def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:
     for rank, piece in enumerate(parts.pieces):
         if piece.gone:
             yield Dropped(piece.uri, piece.section, DropReason.GONE)
+        elif piece.is_repeated:
+            yield Dropped(piece.uri, piece.section, DropReason.DUPLICATE)
         elif rank not in full and piece.uri not in shown.summaries:
             reason = parts.left_out.get(rank, DropReason.BUDGET)
             yield Dropped(piece.uri, piece.section, reason)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain.pinned_text import PIN
 from vikingd.pb import memories_pb2
 
+_NEWER = Text("newer than the next, which speaks of the same thing", "dim italic")
 _AGE = re.compile(r"(\d+)d")
 
 
@@ -115,7 +117,7 @@ def recall(
         now=now,
         time_zone=time_zone,
     )
-    shown = _memories(reply.results) if reply.results else None
+    shown = memories_table(reply.results, ranked=True) if reply.results else None
     session.show(reply, shown, footer=_footer(reply))
 
 
@@ -241,14 +243,14 @@ def forget(
 
     if not ids and not dry_run and not yes and sys.stdin.isatty():
         there = asked(dry_run=True)
-        session.err.print(_memories(there.forgotten), _spared(there))
+        session.err.print(memories_table(there.forgotten), _spared(there))
         if there.forgotten:
             confirm("Forget all of these?")
     reply = asked(dry_run=dry_run)
     done = "would forget" if dry_run else "forgot"
     count = len(reply.forgotten) + reply.left_out
     end = Text(f"{done} {_counted(count)} at revision {reply.revision}").append(_spared(reply))
-    session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, footer=end)
+    session.show(reply, memories_table(reply.forgotten) if reply.forgotten else None, footer=end)
 
 
 def _spared(reply: memories_pb2.ForgetResponse) -> Text:
@@ -269,13 +271,27 @@ def _paths(*, search: bool) -> tuple[RecallPath, ...]:
     return (RecallPath.HYBRID,) if search else tuple(RecallPath)
 
 
-def _memories(memories: Iterable[memories_pb2.Memory]) -> Rows:
-    """Return the table of memories; in a pipe place, section and text are separate fields."""
+def memories_table(memories: Sequence[memories_pb2.Memory], *, ranked: bool = False) -> Rows:
+    """Return the table of memories; in a pipe place, section and text are separate fields.
+
+    If they are ranked, a terminal shows a line below each memory that stands before one with a
+    higher score, since it is newer.
+    """
     names = ("id", "score", "tokens", "said", "times", "memory")
-    return Rows(map(_memory, memories), names, right=5)
+    newer = {
+        place
+        for place, (one, later) in enumerate(pairwise(memories))
+        if ranked and one.score < later.score and _moment_of(one) > _moment_of(later)
+    }
+    rows = (_memory(one, is_newer=place in newer) for place, one in enumerate(memories))
+    return Rows(rows, names, right=5)
 
 
-def _memory(memory: memories_pb2.Memory) -> Row:
+def _moment_of(memory: memories_pb2.Memory) -> tuple[int, int]:
+    return memory.time.seconds, memory.time.nanos
+
+
+def _memory(memory: memories_pb2.Memory, *, is_newer: bool) -> Row:
     numbers = (
         str(memory.id or ""),
         f"{memory.score:.3f}" if memory.score else "",
@@ -286,7 +302,7 @@ def _memory(memory: memories_pb2.Memory) -> Row:
     pin = PIN + " " if memory.pinned else ""
     return Row(
         (*numbers, render.place_of(memory)),
-        [Text(pin + render.snippet(memory.content), "dim")],
+        [Text(pin + render.snippet(memory.content), "dim"), *([_NEWER] if is_newer else [])],
         (*numbers, memory.uri, memory.section, pin + memory.content),
     )
 

@@ -77,6 +77,7 @@ class DegradationReason(IntEnum):
     NOT_CALIBRATED = 7
     VECTORS_PENDING = 8
     WORDING_KEPT = 9
+    BUDGET = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,12 @@ class Snapshot:
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
     inverted_file: InvertedFile | None  # over the vectors of the base; None for a small base
+    waiting: int  # texts that have no vector yet; without an embedder they get none
     _scopes: dict[tuple[int, int], tuple[Scope, Centroids, tuple[Mean, ...]]] = field(
         default_factory=dict
     )
     _roots: dict[str, int] = field(default_factory=dict)
+    _waiting: dict[int, int] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
@@ -281,6 +283,21 @@ class Snapshot:
         while row > top:
             row = int(self.tree.directories.parent[row])
         return row == top
+
+    def waiting_below(self, root: int) -> int:
+        """Return the number of texts below a directory that have no vector yet; it is cached."""
+        if not self.waiting:
+            return 0
+        count = self._waiting.get(root)
+        if count is None:
+            texts, revision = self.tree.texts, self.revision
+            waits = (self.vectors.vector_at > revision) & (texts.tombstoned > revision)
+            waits &= self.text_embeddable != 0
+            counts = np.bincount(texts.directory[waits])
+            rows = np.flatnonzero(counts)
+            within = [self._is_below(row, root) for row in rows.tolist()]
+            count = self._waiting[root] = int(counts[rows[within]].sum())
+        return count
 
     def counts(self, root: int) -> I64:
         """Return the counts of a directory's subtree, such as its texts and files, [COUNTS].

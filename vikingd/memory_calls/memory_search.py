@@ -55,6 +55,7 @@ from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
+from vikingd.plan.query_scope import note_on_waiting
 from vikingd.plan.query_text import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
@@ -175,6 +176,8 @@ class MemorySearch:
             kept = self._of_named_days(found)
             left_out, found = len(found.rows) - len(kept.rows), kept
             confidence = NAMED if kept.rows else confidence
+        if self.needs_vector and any(vector is not None for vector in vectors):
+            degraded += note_on_waiting(self._engine, self._snapshot, self._scopes)
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now

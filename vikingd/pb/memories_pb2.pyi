@@ -520,7 +520,10 @@ class RecallResponse(_message.Message):
     """The number of memories that the search found and the floor left out."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """The memories, best first; from the timeline, newest first. What a search adds comes after."""
+        """The memories, best first; from the timeline, newest first. What a search adds comes after. With the
+        profile relevance a newer memory stands before an older one of the same thing that scores a little more,
+        so scores do not always fall.
+        """
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:

@@ -244,9 +244,11 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     DEGRADATION_REASON_NOT_CALIBRATED: _DegradationReason.ValueType  # 7
     """Not sent any more: since vectors do not tell that a memory is said again."""
     DEGRADATION_REASON_VECTORS_PENDING: _DegradationReason.ValueType  # 8
-    """Not sent any more, for the same reason."""
+    """Texts in the scope wait for their vectors: until then words alone find them. The detail says how many."""
     DEGRADATION_REASON_WORDING_KEPT: _DegradationReason.ValueType  # 9
     """The older wording stays in the file, because it is no entry of a list."""
+    DEGRADATION_REASON_BUDGET: _DegradationReason.ValueType  # 10
+    """A context has no text, since no piece fits into its budget of tokens. The detail names the least budget."""
 
 class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
     """The cause of a degraded answer."""
@@ -268,9 +270,11 @@ DEGRADATION_REASON_READER: DegradationReason.ValueType  # 6
 DEGRADATION_REASON_NOT_CALIBRATED: DegradationReason.ValueType  # 7
 """Not sent any more: since vectors do not tell that a memory is said again."""
 DEGRADATION_REASON_VECTORS_PENDING: DegradationReason.ValueType  # 8
-"""Not sent any more, for the same reason."""
+"""Texts in the scope wait for their vectors: until then words alone find them. The detail says how many."""
 DEGRADATION_REASON_WORDING_KEPT: DegradationReason.ValueType  # 9
 """The older wording stays in the file, because it is no entry of a list."""
+DEGRADATION_REASON_BUDGET: DegradationReason.ValueType  # 10
+"""A context has no text, since no piece fits into its budget of tokens. The detail names the least budget."""
 Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
 
 class _Strength:
@@ -483,7 +487,9 @@ class _DropReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DropReason
     DROP_REASON_UNSPECIFIED: _DropReason.ValueType  # 0
     """Never sent."""
     DROP_REASON_DUPLICATE: _DropReason.ValueType  # 1
-    """A better piece says the same."""
+    """A better piece says the same. Of the same page in two languages the one in the language of a find's
+    query is the better one.
+    """
     DROP_REASON_EMPTY: _DropReason.ValueType  # 2
     """It has no text."""
     DROP_REASON_BUDGET: _DropReason.ValueType  # 3
@@ -497,7 +503,9 @@ class DropReason(_DropReason, metaclass=_DropReasonEnumTypeWrapper):
 DROP_REASON_UNSPECIFIED: DropReason.ValueType  # 0
 """Never sent."""
 DROP_REASON_DUPLICATE: DropReason.ValueType  # 1
-"""A better piece says the same."""
+"""A better piece says the same. Of the same page in two languages the one in the language of a find's
+query is the better one.
+"""
 DROP_REASON_EMPTY: DropReason.ValueType  # 2
 """It has no text."""
 DROP_REASON_BUDGET: DropReason.ValueType  # 3
@@ -2344,7 +2352,7 @@ class ContextCitation(_message.Message):
     uri: _builtins.str
     """The source."""
     section: _builtins.str
-    """Headings joined by " > "."""
+    """Headings joined by " > ". Of an abstract or an overview: the title of the context, else its name."""
     level: _builtins.int
     """0 an abstract, 1 an overview, 2 content."""
     start: _builtins.int

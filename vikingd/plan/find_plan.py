@@ -21,7 +21,7 @@ from vikingd.engine import Engine
 from vikingd.index.metadata import days
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.preferences import factors_of_files
-from vikingd.plan.query_scope import QueryScope, parts_of
+from vikingd.plan.query_scope import QueryScope, note_on_waiting, parts_of
 from vikingd.times.calendar_spans import Days
 from vikingd.times.time_phrases import spans
 
@@ -201,6 +201,8 @@ def compile_find(
     most = engine.settings.exhaustive_texts
     named = named_days(query)
     scopes = [FindScope(snapshot, part, most, named) for part in parts_of(query, caller, snapshot)]
+    if query.vector is not None:
+        degraded += note_on_waiting(engine, snapshot, scopes)
     return FindPlan(query, snapshot, scopes, degraded, started, engine.embedding.model)
 
 

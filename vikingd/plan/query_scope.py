@@ -5,6 +5,7 @@ A caller may be allowed to read only some subtrees of the target. Each is a scop
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, is_file
 
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.find_query import FindQuery
@@ -20,6 +22,7 @@ from vikingd.domain.retrieve_query import RetrieveQuery
 from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE, script_of
 from vikingd.domain.vector_products import products
+from vikingd.engine import Engine
 from vikingd.index.lexicon.tokens import QueryTerms, definition_terms, query_terms
 from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
@@ -156,6 +159,20 @@ class QueryScope:
         low, high, base = self.ends(files=files)
         count = len(self.snapshot.file_id if files else self.snapshot.dir_id)
         return np.concatenate([np.arange(low, high), np.arange(base, count)])
+
+
+def note_on_waiting(engine: Engine, snapshot: Snapshot, scopes: Iterable[QueryScope]) -> Degraded:
+    """Return a note on the texts of the scopes that wait for their vectors; () if none waits."""
+    if not snapshot.waiting or engine.embedding.query_embedder is None:
+        return ()
+    count = sum(snapshot.waiting_below(scope.scope.root) for scope in scopes)
+    if not count:
+        return ()
+    detail = (
+        f"{count:,} text{' waits for its vector' if count == 1 else 's wait for their vectors'}: "
+        "until then words alone find them"
+    )
+    return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
 
 
 def parts_of(query: _Query, caller: Caller, snapshot: Snapshot) -> list[_Query]:

@@ -142,6 +142,7 @@ class Tail:
             file_columns=base.file_columns,
             prior=self._prior,
             inverted_file=base.inverted_file,
+            waiting=len(self.vectors.waiting),
         )
 
 

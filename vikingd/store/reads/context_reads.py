@@ -72,21 +72,22 @@ class ContextReads(DatabaseReads):
 
     def texts_of(
         self, uris: Sequence[str], budget: ReplyBudget, *, with_content: bool
-    ) -> dict[str, tuple[str, str, str]]:
-        """Return (abstract, overview, content) by URI; missing contexts are left out.
+    ) -> dict[str, tuple[str, str, str, str]]:
+        """Return (title, abstract, overview, content) by URI; missing contexts are left out.
 
         Raises:
             TooLarge: the texts do not fit into `budget`.
         """
-        found: dict[str, tuple[str, str, str]] = {}
+        found: dict[str, tuple[str, str, str, str]] = {}
         content = "content" if with_content else "''"
         with self._snapshot() as db:
             rows = db.execute(
-                f"SELECT uri, abstract, overview, {content} {_BY_URIS}", (json.dumps(uris),)
+                f"SELECT uri, title, abstract, overview, {content} {_BY_URIS}", (json.dumps(uris),)
             )
-            for uri, abstract, overview, text in rows:
-                _take(budget, abstract, overview, text)
-                found[uri] = abstract, overview, text
+            for uri, *texts in rows:
+                title, abstract, overview, text = texts
+                _take(budget, *texts)
+                found[uri] = title, abstract, overview, text
         return found
 
     def passages_of(

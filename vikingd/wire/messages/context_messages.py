@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 
 from vikingd.answer.context_sources import ItemRef, Sources
 from vikingd.config_sections import Context as Defaults
@@ -14,6 +14,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
     Degradation,
+    DegradationReason,
     Degraded,
     ReplyBudget,
     Stage,
@@ -21,7 +22,7 @@ from vikingd.domain.answers import (
     too_large,
 )
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.request_limits import MAX_ITEMS, MAX_SEPARATOR
@@ -94,6 +95,17 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
     )
 
 
+def _nothing_fits(built: BuiltContext) -> Iterator[Degradation]:
+    """Yield a note if there are pieces, and none fits into the budget."""
+    if built.least:
+        count = sum(piece.reason is DropReason.BUDGET for piece in built.dropped)
+        detail = (
+            f"nothing fits into {built.budget:,} tokens: {count:,} "
+            f"piece{'' if count == 1 else 's'} left out, the first needs {built.least:,}"
+        )
+        yield Degradation(DegradationReason.BUDGET, detail)
+
+
 def response_of(
     built: BuiltContext,
     sources: Sources,
@@ -115,7 +127,7 @@ def response_of(
     )
     for cited in built.citations:
         reply.citations.add(**common_messages.fields_of(cited))
-    cut: list[Degradation] = []
+    cut = list(_nothing_fits(built))
     if built.is_cut:
         cut.append(
             too_large(
