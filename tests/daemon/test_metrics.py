@@ -22,7 +22,7 @@ from tests.tiers import examples
 from tests.wire.wire_helpers import floats as vector
 from vikingd.client import ClientError, Draft, Method, find_request
 from vikingd.domain.answers import Stage
-from vikingd.pb import contexts_pb2, contexts_pb2_grpc
+from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2
 from vikingd.telemetry.metrics import Metrics
 
 
@@ -165,8 +165,9 @@ def test_answers_without_the_embedder_are_degraded_and_texts_wait(tmp_path: Path
         daemon.client.put([Draft(f"{ROOT}/{n}.md", content="harbour") for n in range(3)])
         for _ in range(4):
             assert daemon.client.find("harbour").degraded
-        assert not daemon.client.find("harbour", vector=vector(1, 2, 3, 4)).degraded
-        assert sample(daemon.url, "vikingd_degraded_answers_total", rpc="Find") == 4
+        (note,) = daemon.client.find("harbour", vector=vector(1, 2, 3, 4)).degraded
+        assert note.reason == retrieval_pb2.DEGRADATION_REASON_VECTORS_PENDING
+        assert sample(daemon.url, "vikingd_degraded_answers_total", rpc="Find") == 5
         stats = daemon.client.stats()
         assert stats.texts == sample(daemon.url, "vikingd_backlog_texts") > 0
         tried = sample(daemon.url, "vikingd_query_embedding_seconds_count")
