@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.stored import F64
 
 ADJUSTED, FIRST, TIE = 20, 3, 1e-6
-PSEUDO, FEEDBACK, FEW_TERMS, MANY_TERMS = 0.3, 0.25, 20, 60
-COVER, REPLY, DATE = 0.03, 0.15, 0.08
+PSEUDO, FEEDBACK, COVER, AGREEMENT, REPLY, DATE = 0.3, 0.25, 0.03, 0.04, 0.15, 0.08
+FEEDBACK_TERMS, AGREEMENT_TERMS = (20, 60), (10, 30)
 
 Days = Sequence[tuple[date, date]]
 """Spans of days, each by its first and its last day."""
@@ -50,6 +50,7 @@ class FirstStage:
         finals: the final score of each file.
         node_scores: the node score of each file.
         best: the centred unit vector of the best text of each file that has one.
+        words, meaning: the lexical and the dense score of the best text of each file.
         direction: the centred vector of the query; None without a vector.
         idf: the idf of each distinct term of the query.
     """
@@ -57,6 +58,8 @@ class FirstStage:
     finals: Mapping[str, float]
     node_scores: Mapping[str, float]
     best: Mapping[str, F64]
+    words: Mapping[str, float]
+    meaning: Mapping[str, float]
     direction: F64 | None
     idf: Mapping[str, float]
 
@@ -81,6 +84,8 @@ def adjusted(
         if "cover" not in without and total > 0:
             has = sum(idf for term, idf in found.idf.items() if term in facts[uri].distinct)
             score += COVER * has / total
+        if "agreement" not in without:
+            score += AGREEMENT * _agreement(uri, chosen, found, facts[uri].terms)
         before = facts.get(facts[uri].before)
         if before is not None and before.asks and "replies" not in without:
             speakers = {before.speaker, facts[uri].speaker}
@@ -116,10 +121,24 @@ def _feedback(
     for uri in chosen:
         if uri in found.best:
             x = found.best[uri]
-            g = min(1.0, max(0.0, (facts[uri].terms - FEW_TERMS) / (MANY_TERMS - FEW_TERMS)))
+            g = _gate(facts[uri].terms, FEEDBACK_TERMS)
             moved = max(0.0, float((x @ u + PSEUDO * (x @ m)) / length))
             amounts[uri] = FEEDBACK * g * (moved - max(0.0, float(x @ u)))
     return amounts
+
+
+def _agreement(uri: str, chosen: Sequence[str], found: FirstStage, terms: int) -> float:
+    gate = _gate(terms, AGREEMENT_TERMS)
+    for of_file in found.words, found.meaning:
+        own = of_file.get(uri, 0.0)
+        if own <= 0:
+            return 0.0
+        gate /= 1 + sum(of_file.get(other, 0.0) > own + TIE for other in chosen)
+    return gate
+
+
+def _gate(terms: int, bounds: tuple[int, int]) -> float:
+    return min(1.0, max(0.0, (terms - bounds[0]) / (bounds[1] - bounds[0])))
 
 
 def _is_within(day: date, days: Days) -> bool:

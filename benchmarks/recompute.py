@@ -54,7 +54,7 @@ PARTS = (
     *("meaning", "words", "centring", "languages", "headings"),
     *("score floor", "titles", "title of one word", "gate", "parents", "neighbours"),
     *("directory size", "other script"),
-    *("second stage", "feedback", "cover", "replies", "dates"),
+    *("second stage", "feedback", "cover", "agreement", "replies", "dates"),
 )
 """Parts that `Recomputation` can leave out.
 
@@ -239,6 +239,12 @@ class Recomputation:
                 files,
                 node_scores,
                 {uri: unit for uri, i in best.items() if (unit := self._unit(i)) is not None},
+                {
+                    u: min(1.0, lexical[i] * floor)
+                    for u, i in best.items()
+                    if weights and not mismatch[i]
+                },
+                {uri: dense[i] for uri, i in best.items()},
                 direction if direction is not None and len(direction) else None,
                 {term: self._by_words.idf(term) for term in weights},
             )

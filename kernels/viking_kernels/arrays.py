@@ -46,9 +46,10 @@ OWN_LENGTH over the subtree. OWN_TEXT is 1 if the directory has an abstract.
 
 # Columns of the parts of a file's score, in the order of the formulas in `final_scores`.
 DENSE, LEXICAL, DENSE_SHARE, NODE, SMOOTHED, PARENT, PARENT_SHARE, TITLE_BONUS = range(8)
-FEEDBACK, COVER, REPLY, DATE, KIND = range(8, 13)  # of the second stage, see `second_stage`
-FINAL = 13
-PARTS = 14
+# Columns of the second stage, see `second_stage`.
+FEEDBACK, COVER, AGREEMENT, REPLY, DATE, KIND = range(8, 14)
+FINAL = 14
+PARTS = 15
 
 DIRECTORY_FINAL = 4
 """The last row of Scratch.directories; the rows before it are DENSE to NODE."""

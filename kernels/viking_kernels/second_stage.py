@@ -1,17 +1,23 @@
 """The second stage of a find: the scores of the best files, with what these show together.
 
-    score    = f * (final + feedback + cover + reply + date), in [0, 1]
-    feedback = FEEDBACK_WEIGHT * g * (max(0, c') - max(0, c))
-    c'       = (c + p * x . m) / |u + p * m|                          p = PSEUDO
-    cover    = COVER_WEIGHT * idf of the query's terms that the file has / idf of all its terms
-    reply    = REPLY_WEIGHT * node score of the file before, where another speaker asks
-    date     = DATE_WEIGHT where the file's day is one that the query names
-    f        = the factor of the file's kind, where the query prefers some kinds
+    score     = f * (final + feedback + cover + agreement + reply + date), in [0, 1]
+    feedback  = FEEDBACK_WEIGHT * g * (max(0, c') - max(0, c))
+    c'        = (c + p * x . m) / |u + p * m|                          p = PSEUDO
+    cover     = COVER_WEIGHT * idf of the query's terms that the file has / idf of all its terms
+    agreement = AGREEMENT_WEIGHT * h / (rank by words * rank by meaning)
+    reply     = REPLY_WEIGHT * node score of the file before, where another speaker asks
+    date      = DATE_WEIGHT where the file's day is one that the query names
+    f         = the factor of the file's kind, where the query prefers some kinds
 
 x is the centred unit vector of the file's best text, u that of the query, and c = x . u (see
 dense.py). m is the mean of x over the FIRST best files, and those that tie with the last of these:
 pseudo relevance feedback (Rocchio 1971). A short text next to the first results is near to them
 whatever it says, so g = clip((terms - 20) / 40, 0, 1) by the number of terms of the file's texts.
+
+The ranks are among these files, by the words and by the meaning of their best texts. A file that is
+first by both is right more often than its sum says, since in a sum a large lead by one of them
+decides alone; see reciprocal rank fusion (Cormack 2009). Among short texts the rank by words is
+chance, so h = clip((terms - 10) / 20, 0, 1).
 
 In a conversation, an answer seldom has the words of the question before it. So a turn gets a share
 of the score of the turn before, if that is a question of another speaker.
@@ -24,8 +30,10 @@ import numpy as np
 from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import called, inlined, njit
 from viking_kernels.arrays import (
+    AGREEMENT,
     COVER,
     DATE,
+    DENSE,
     F32,
     F64,
     FEEDBACK,
@@ -33,6 +41,7 @@ from viking_kernels.arrays import (
     I32,
     I64,
     KIND,
+    LEXICAL,
     REPLY,
     U8,
     Search,
@@ -55,8 +64,12 @@ FIRST = 3
 
 PSEUDO = 0.3
 FEEDBACK_WEIGHT = 0.25
-FEW_TERMS, MANY_TERMS = 20.0, 60.0
+FEEDBACK_TERMS = 20.0, 60.0
+"""Feedback counts for nothing in files of so few terms, and in full in files of so many."""
 COVER_WEIGHT = 0.03
+AGREEMENT_WEIGHT = 0.04
+AGREEMENT_TERMS = 10.0, 30.0
+"""As FEEDBACK_TERMS."""
 REPLY_WEIGHT = 0.15
 DATE_WEIGHT = 0.08
 
@@ -94,8 +107,12 @@ def adjust(
         search: scratch.lexical holds the lexical scores.
     """
     scope = search.scope
-    _add_feedback(chosen, windows, parts, best, search)
+    lengths = np.empty(chosen.shape[0], np.float64)
+    for i in range(chosen.shape[0]):
+        lengths[i] = _count_terms(windows[chosen[i], 0], search)
+    _add_feedback(chosen, lengths, parts, best, search)
     _add_cover(chosen, windows, parts, gains, terms, ranges, search)
+    _add_agreement(chosen, lengths, parts)
     _add_reply(chosen, windows, parts, search)
     for i in range(chosen.shape[0]):
         at = chosen[i]
@@ -111,7 +128,7 @@ def adjust(
 
 
 @njit
-def _add_feedback(chosen: I64, windows: I32, parts: F64, best: I32, search: Search) -> None:
+def _add_feedback(chosen: I64, lengths: F64, parts: F64, best: I32, search: Search) -> None:
     query = search.query
     if not query.use_dense or chosen.shape[0] == 0:
         return
@@ -123,8 +140,7 @@ def _add_feedback(chosen: I64, windows: I32, parts: F64, best: I32, search: Sear
         text = np.int64(best[at])
         if not _has_vector(text, search):
             continue
-        gate = (_count_terms(windows[at, 0], search) - FEW_TERMS) / (MANY_TERMS - FEW_TERMS)
-        gate = min(max(gate, 0.0), 1.0)
+        gate = _gate(lengths[i], FEEDBACK_TERMS)
         if gate == 0.0:
             continue
         dot, of_mean, norm = _products(text, mean, search)
@@ -243,6 +259,27 @@ def _add_cover(
             file = np.int64(windows[chosen[i], 0])
             if has[lower_bound(rows, 0, count, file)] == 1:
                 parts[chosen[i], COVER] += share
+
+
+@njit
+def _add_agreement(chosen: I64, lengths: F64, parts: F64) -> None:
+    for i in range(chosen.shape[0]):
+        at = chosen[i]
+        words, meaning = parts[at, LEXICAL], parts[at, DENSE]
+        if words <= 0.0 or meaning <= 0.0:
+            continue
+        by_words = by_meaning = 1.0
+        for j in range(chosen.shape[0]):
+            by_words += parts[chosen[j], LEXICAL] > words + _TIE
+            by_meaning += parts[chosen[j], DENSE] > meaning + _TIE
+        share = _gate(lengths[i], AGREEMENT_TERMS) / (by_words * by_meaning)
+        parts[at, AGREEMENT] = AGREEMENT_WEIGHT * share
+
+
+@inlined
+def _gate(terms: float, bounds: tuple[float, float]) -> float:
+    """Return 0 up to the first bound, 1 from the second one on, and a straight line between."""
+    return min(max((terms - bounds[0]) / (bounds[1] - bounds[0]), 0.0), 1.0)
 
 
 @called

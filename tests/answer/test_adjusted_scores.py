@@ -21,7 +21,7 @@ from vikingd.models.embed.embed_settings import EmbedSettings
 AT = "viking://user/memories/talk"
 LOG = "viking://user/memories/log"
 QUESTION = "when did the ferry leave the harbour, on 8 May 2023?"
-ADDED = ("feedback", "cover", "reply", "date")
+ADDED = ("feedback", "cover", "agreement", "reply", "date")
 
 
 def micros(day: str) -> int:
@@ -165,6 +165,31 @@ def test_the_files_behind_the_best_keep_their_order(engine: Engine) -> None:
     found = [match.uri.rpartition("/")[2] for match in answer.matches]
     assert answer.matches[BEST - 2].parts.feedback < 0
     assert found[BEST + 1 : 40] == names[BEST + 1 :]  # the first of them ties with the last above
+
+
+def test_a_file_that_is_first_by_words_and_by_meaning_gets_more(engine: Engine) -> None:
+    """The amount falls with both ranks; a file without the words, or of few terms, has none."""
+    top, long = "viking://resources/quays", " ".join(f"word{n}" for n in range(40))
+    texts = {
+        "both": (f"ferry harbour {long}", 0.9),
+        "words": (f"ferry {long}", 0.5),
+        "meaning": (f"lighthouse {long}", 0.7),
+        "short": ("ferry harbour", 0.6),
+        "far": (f"ferry {long}", -0.9),
+    }
+    for name, (text, near) in texts.items():
+        at = np.array([near, (1 - near**2) ** 0.5, 0], np.float32)
+        put(engine, Draft(f"{top}/{name}", content=text, vector=at.tobytes()))
+    query = FindQuery("ferry harbour", target_uri=top, trace=True)
+    answer = find(engine, query, np.array([1, 0, 0], np.float32))
+    amounts = {name: parts["agreement"] for name, parts in parts_of(answer).items()}
+    assert amounts == {
+        "both": pytest.approx(0.04 / 2),  # the short one is first by words
+        "words": pytest.approx(0.04 / (3 * 4)),
+        "meaning": 0,
+        "short": 0,
+        "far": 0,
+    }
 
 
 @pytest.mark.parametrize(

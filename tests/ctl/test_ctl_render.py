@@ -165,9 +165,12 @@ def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
     assert trace_tree.formula(titled).startswith(
         "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; node"
     )
-    added = ParseDict(parts(feedback=-0.02, cover=0.03, reply=0.1, date=0.08), ScoreParts())
-    assert " - feedback 0.020 + cover 0.030 + reply 0.100 + date 0.080; " in trace_tree.formula(
-        added
+    added = ParseDict(
+        parts(feedback=-0.02, cover=0.03, agreement=0.02, reply=0.1, date=0.08), ScoreParts()
+    )
+    assert (
+        " - feedback 0.020 + cover 0.030 + agreement 0.020 + reply 0.100 + date 0.080; "
+        in trace_tree.formula(added)
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
-from viking_kernels.arrays import FEEDBACK, FINAL, TEXTS
+from viking_kernels.arrays import DENSE, FEEDBACK, FINAL, LEXICAL, TEXTS
 from viking_kernels.scope import place
 
 from tests.kernels import naive
@@ -52,6 +52,7 @@ def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, th
     ends = scope.file_low, scope.file_high, scope.base_files
     plain = search(snapshot, top.uri, query, method)
     finals = dict(zip(plain.rows.tolist(), plain.parts[:, FINAL].tolist(), strict=True))
+    told = dict(zip(plain.rows.tolist(), plain.parts[:, [LEXICAL, DENSE]].tolist(), strict=True))
     files = {file.id: file for file in files_below(top)}
     texts = {text.id: text for file in files.values() for text in file.texts}
     best_of = {
@@ -73,7 +74,10 @@ def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, th
     whole = naive.find(top, query, world.prior.astype(float), gate=plain.gate)
     chosen = [row for row in ordered if row in best or row in more]
     expected = naive.adjust(
-        [(files[int(snapshot.file_id[row])], finals[row], best_of[row]) for row in chosen],
+        [
+            naive.Ranked(files[int(snapshot.file_id[row])], finals[row], best_of[row], *told[row])
+            for row in chosen
+        ],
         whole.scores,
         top,
         query,

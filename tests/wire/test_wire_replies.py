@@ -133,7 +133,7 @@ def test_context_is_sent_whole() -> None:
     assert message.relations[0].reason == "r"
 
 
-PARTS = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, -0.1, 0.01, 0.02, 0.03, -0.04, 0.9)
+PARTS = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, -0.1, 0.01, 0.05, 0.02, 0.03, -0.04, 0.9)
 RELATED = (Relation("viking://resources/r", "ra", "why"),)
 
 
@@ -210,6 +210,7 @@ def test_find_response_has_three_buckets_and_their_total(engine: Engine) -> None
         ("reply", 0.02),
         ("date", 0.03),
         ("kind", -0.04),
+        ("agreement", 0.05),
     ]
 
 

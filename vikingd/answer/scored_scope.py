@@ -181,6 +181,7 @@ def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScorePar
         title=0.0,
         feedback=0.0,
         cover=0.0,
+        agreement=0.0,
         reply=0.0,
         date=0.0,
         kind=0.0,

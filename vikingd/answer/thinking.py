@@ -211,6 +211,7 @@ class Walk:
             title=0.0,
             feedback=0.0,
             cover=0.0,
+            agreement=0.0,
             reply=0.0,
             date=0.0,
             kind=0.0,

@@ -28,6 +28,7 @@ _MORE = "--trace=full shows each directory and each part of the scores"
 _ADDED = {
     "feedback": "the meaning of the first results",
     "cover": "its share of the query's words",
+    "agreement": "its rank by words and by meaning together",
     "reply": "the question of another speaker before it",
     "date": "its day, which the query names,",
     "kind": "its kind, which is not preferred,",

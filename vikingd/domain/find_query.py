@@ -113,6 +113,7 @@ class ScoreParts:
     title: float
     feedback: float
     cover: float
+    agreement: float
     reply: float
     date: float
     kind: float

@@ -738,8 +738,8 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 
 @_typing.final
 class ScoreParts(_message.Message):
-    """The parts of a score: final = (1 - b) * smoothed + b * parent + title + feedback + cover + reply +
-    date, in [0, 1], where smoothed is node_score with a share of the neighbours', and node_score =
+    """The parts of a score: final = (1 - b) * smoothed + b * parent + title + feedback + cover +
+    agreement + reply + date, in [0, 1], where smoothed is node_score with a share of the neighbours', and node_score =
     w * dense + (1 - w) * lexical of the best text. If the limit is above 20, a file after the 20 best has
     at most the least score of these.
     If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
@@ -762,6 +762,7 @@ class ScoreParts(_message.Message):
     REPLY_FIELD_NUMBER: _builtins.int
     DATE_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
+    AGREEMENT_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
     """The similarity of meaning: max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
@@ -791,7 +792,7 @@ class ScoreParts(_message.Message):
     has; half of that if it is one term of a query of several. 0 where the reranker has decided.
     """
     feedback: _builtins.float
-    """The second stage, for the 20 best files of a scope. Each of the four is the amount that is added,
+    """The second stage, for the 20 best files of a scope. Each of the five is the amount that is added,
     and 0 where there is no such stage: for directories and other files, with `alpha`, for a query of
     identifiers, and where the reranker has decided.
     The amount for the meaning of the first three results; it may be below 0.
@@ -805,6 +806,10 @@ class ScoreParts(_message.Message):
     kind: _builtins.float
     """With FindRequest.prefer, the amount that the kind of the file takes away, 0 or below. The 60 best
     files get it.
+    """
+    agreement: _builtins.float
+    """.04 / (its rank by words times its rank by meaning), the ranks among the files of the second stage. In full
+    for files of 30 terms and more, and 0 for files of 10.
     """
     def __init__(
         self,
@@ -824,10 +829,11 @@ class ScoreParts(_message.Message):
         reply: _builtins.float = ...,
         date: _builtins.float = ...,
         kind: _builtins.float = ...,
+        agreement: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "cover", b"cover", "date", b"date", "dense", b"dense", "dense_weight", b"dense_weight", "feedback", b"feedback", "final", b"final", "kind", b"kind", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "reply", b"reply", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "agreement", b"agreement", "cover", b"cover", "date", b"date", "dense", b"dense", "dense_weight", b"dense_weight", "feedback", b"feedback", "final", b"final", "kind", b"kind", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "reply", b"reply", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +12,18 @@ from tests.kernels.naive.lexical import idf
 from tests.kernels.naive.tree import F64, Directory, File, Query, Text, files_in, texts_below
 
 
+class Ranked(NamedTuple):
+    """A file after the first stage, with its best text and that text's scores."""
+
+    file: File
+    final: float
+    text: Text | None
+    words: float
+    meaning: float
+
+
 def adjust(
-    first: Sequence[tuple[File, float, Text | None]],
+    first: Sequence[Ranked],
     scores: Mapping[int, float],
     top: Directory,
     query: Query,
@@ -21,10 +32,10 @@ def adjust(
     named: Collection[int],
     factors: Mapping[int, float],
 ) -> dict[int, tuple[float, ...]]:
-    """Return (feedback, cover, reply, date, kind, score) of files by id.
+    """Return (feedback, cover, agreement, reply, date, kind, score) of files by id.
 
     Args:
-        first: each file with its final score and its best text, by falling score.
+        first: the files by falling score.
         scores: node scores by file.
         turns: by text; twice the speaker, and 1 if it asks.
         named: files of the days that the query names.
@@ -32,18 +43,25 @@ def adjust(
     """
     out = {}
     u = direction_of(query, mean) if query.use_dense and query.vector is not None else None
-    units = {file.id: unit(text, mean) for file, _, text in first}
+    units = {one.file.id: unit(one.text, mean) for one in first}
     m = mean_of_first(first, units)
-    for file, final, _ in first:
+    for file, final, _, words, meaning in first:
         x, feedback = units[file.id], 0.0
         if u is not None and x is not None:
             moved = u + 0.3 * m
             length = float(np.sqrt(1 + 0.6 * float(u @ m) + 0.09 * float(m @ m)))
-            g = min(max((sum(len(t.terms) for t in file.texts) - 20) / 40, 0.0), 1.0)
-            feedback = 0.25 * g * (max(0.0, float(x @ moved) / length) - max(0.0, float(x @ u)))
+            feedback = (
+                0.25
+                * gate(file, 20, 60)
+                * (max(0.0, float(x @ moved) / length) - max(0.0, float(x @ u)))
+            )
+        ranks = rank(words, [one.words for one in first]) * rank(
+            meaning, [o.meaning for o in first]
+        )
         added = (
             feedback,
             0.03 * covered(file, top, query.terms if query.use_lexical else {}),
+            0.04 * gate(file, 10, 30) / ranks if words > 0 and meaning > 0 else 0.0,
             0.15 * asked_before(file, scores, turns),
             0.08 * (file.id in named),
         )
@@ -53,12 +71,20 @@ def adjust(
     return out
 
 
-def mean_of_first(
-    first: Sequence[tuple[File, float, Text | None]], units: Mapping[int, F64 | None]
-) -> F64:
+def gate(file: File, few: int, many: int) -> float:
+    """Return 0 for a file of few terms, 1 for one of many, and a straight line between."""
+    return min(max((sum(len(t.terms) for t in file.texts) - few) / (many - few), 0.0), 1.0)
+
+
+def rank(score: float, scores: Sequence[float]) -> int:
+    """Return the rank of a score, from 1; scores that tie have the same."""
+    return 1 + sum(other > score + 1e-6 for other in scores)
+
+
+def mean_of_first(first: Sequence[Ranked], units: Mapping[int, F64 | None]) -> F64:
     """Return the mean of the best three files and of those that tie with the third; or 0."""
-    least = first[min(3, len(first)) - 1][1] - 1e-6 if first else 0.0
-    vectors = [units[file.id] for file, final, _ in first if final >= least]
+    least = first[min(3, len(first)) - 1].final - 1e-6 if first else 0.0
+    vectors = [units[one.file.id] for one in first if one.final >= least]
     known = [x for x in vectors if x is not None]
     return np.mean(known, axis=0) if known else np.zeros(1)
 

@@ -7,12 +7,12 @@ const VISIBLE = 5e-4; // smaller differences do not show in three digits
 
 /** The names of the parts, in the order of their bars. */
 export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title", "date"];
-const ADDED = ["feedback", "cover", "reply", "date", "kind"]; // the amounts of the second stage
+const ADDED = ["feedback", "cover", "agreement", "reply", "date", "kind"]; // the amounts of the second stage
 export const SALIENCE = ["semantic", "reinforcement", "recency", "access"];
 
 /**
  * Return the shares of a traced score; they sum to its final score. The amounts of the second stage count as what
- * they come from: the first results as meaning, the words covered as words, the file before as neighbours. A lowering
+ * they come from: the first results as meaning, the words covered as words, the agreement of both as half of each, the file before as neighbours. A lowering
  * by neighbours takes from the own parts, one by the first results from the meaning, one by the kind of a file from all.
  * @param parts ScoreParts in protobuf's JSON form
  */
@@ -23,10 +23,10 @@ export function shares(parts) {
   const kept = nodeScore > 0 ? Math.min(1, smoothed / nodeScore) : 1;
   const own = w * dense + (1 - w) * lexical;
   const scale = own > 0 ? (nodeScore / own) * kept * (1 - b) : 0;
-  const { feedback = 0, cover = 0, reply = 0, date = 0, kind = 0, final = 0 } = parts;
+  const { feedback = 0, cover = 0, agreement = 0, reply = 0, date = 0, kind = 0, final = 0 } = parts;
   const all = {
-    dense: Math.max(0, w * dense * scale + feedback),
-    lexical: (1 - w) * lexical * scale + cover,
+    dense: Math.max(0, w * dense * scale + feedback + agreement / 2),
+    lexical: (1 - w) * lexical * scale + cover + agreement / 2,
     neighbours: raised * (1 - b) + reply,
     parent: b * parent,
     title,

@@ -150,6 +150,7 @@ export const TEXTS = {
   "because.title": ["the words of its title add {title}: {final}", "标题中的词语再加 {title}：{final}"],
   "because.feedback": ["the meaning of the first results", "首批结果的语义"],
   "because.cover": ["its share of the query's words", "所含查询词语的份额"],
+  "because.agreement": ["its rank by words and by meaning together", "词语与语义两方面的名次"],
   "because.reply": ["the question of another speaker before it", "前一句中他人的提问"],
   "because.date": ["its day, which the query names,", "查询所指的日期"],
   "because.kind": ["its kind, which is not preferred,", "并非首选的文件类型"],
