@@ -149,8 +149,8 @@ def remember(
         uri: the file, in place of project and type.
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
-        exact: reinforce a memory of the same wording only, not one of the same words in another
-            wording.
+        exact: reinforce only a memory with the same text; False: also one that differs only in
+            words such as articles.
         pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
             memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.
