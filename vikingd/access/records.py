@@ -23,10 +23,10 @@ COLUMNS = (
     'id, tenant, "user", grants, is_operator, created_at, expires_at, used_at, revoked_at, limits, '
     "subject, note"
 )
-"""The columns of `key_of`."""
+"""The columns of a row for `key_of`."""
 
 SEALED = f"SELECT {KEY}, checksum FROM keys"
-"""Reads keys for `check_seal`."""
+"""The query that reads keys with their checksums, for `check_seal`."""
 
 
 @dataclass(frozen=True, slots=True)

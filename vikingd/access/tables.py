@@ -1,4 +1,4 @@
-"""The tables of keys and limits, in the file of a daemon or in the database of nodes."""
+"""Protocols of the tables of keys and limits, which are in a file or in the nodes' database."""
 
 from __future__ import annotations
 

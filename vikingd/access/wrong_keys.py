@@ -13,9 +13,9 @@ from math import inf
 from vikingd.access.peers import address_of
 
 FREE = 10
-"""Failures of an address without a delay."""
+"""The number of wrong keys from one address that are refused without a delay."""
 LONGEST = 2.0
-"""Seconds of the longest delay."""
+"""The longest delay in seconds."""
 MOST_ADDRESSES = 10_000
 MOST_WAITING = 1_000
 

@@ -13,7 +13,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.hidden import WITHIN_WORDS
 
 MAX_PROGRAM = 10_000
-"""Instructions of a compiled pattern."""
+"""The most instructions of a compiled pattern."""
 
 # The hidden characters that divide no word, without the selectors: they are behind emoji, and would
 # make each text with emoji slow. RE2 reads bytes.

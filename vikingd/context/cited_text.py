@@ -27,7 +27,7 @@ _LIKE_MARKERS = {
     CitationStyle.NUMBERED: re.compile(rf"{_NUMBER}(?:[ \t]*{_NUMBER})*"),
     CitationStyle.URI: re.compile(r"\[[ \t]*viking://[^\]\n]*\]?", re.IGNORECASE),
 }
-"""Texts that look like the markers of a style."""
+"""Patterns of texts that look like the citation markers of each style."""
 
 
 @dataclass(frozen=True, slots=True)
