@@ -222,7 +222,7 @@ class Settings(BaseSettings):
 
     @property
     def metrics_token(self) -> str:
-        """The token of the metrics; "" if they need none. It is read when it is asked for."""
+        """The token of the metrics; "" if they need none. Each access reads the environment."""
         return self.metrics_token_env and token_of(self.metrics_token_env)
 
     @field_validator("store")

@@ -64,9 +64,10 @@ def _check_backend(settings: BackendSettings) -> BackendSettings:
 
 
 Floor = Literal["calibrated"] | Annotated[float, Field(ge=0, le=1)]
-"""The least confidence that the scope is about the question; less is left out. 0: nothing is.
+"""The least confidence that an answer needs, in [0, 1]; an answer with less has no results.
 
-"calibrated" leaves out what is NOTHING for the embedder, see vikingd/answer/README.md.
+0 leaves out nothing. "calibrated" leaves out answers of the strength NOTHING, see
+vikingd/answer/README.md.
 """
 
 
@@ -144,7 +145,7 @@ class Recall(_Section):
         return self.profile or ("salience" if weighted else "relevance")
 
     def table(self) -> Routes:
-        """Return the table that finds known files of memories by the words of a query."""
+        """Return the routes: the table of words that name memory files of a known place."""
         return Routes(self.routes)
 
 

@@ -44,7 +44,7 @@ _KERNELS = 39  # about, for the progress
 _GC_THRESHOLD = 50_000  # the compiler makes many small objects and few cycles
 _COMPILE = "from vikingd.daemon.kernel_warm_up import compile_{0}; compile_{0}()"
 BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in ("find", "others"))
-"""The commands of the processes that compile. -P: they run no code of the working directory."""
+"""The commands of the child processes that compile; -P keeps the working directory off the path."""
 
 
 def compile_kernels(progress: Callable[[str], None]) -> None:

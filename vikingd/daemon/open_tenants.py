@@ -26,7 +26,7 @@ from vikingd.system.platform import trim
 from vikingd.system.private_files import keep_private
 
 Handlers: TypeAlias = dict[str, Any]
-"""gRPC's handlers by the path of the method."""
+"""The handlers of gRPC methods, by the path of the method."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

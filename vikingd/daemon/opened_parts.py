@@ -1,4 +1,4 @@
-"""Parts of a daemon that are opened at its start: keys, models, tokenizers, tracing and metrics."""
+"""Functions that open parts of a starting daemon: keys, models, tokenizers, tracing, metrics."""
 
 from __future__ import annotations
 

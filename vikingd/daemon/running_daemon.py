@@ -102,8 +102,8 @@ def run(
 ) -> int:
     """Serve until SIGTERM, SIGHUP or Ctrl-C; return the exit code of the process.
 
-    With `gateway` a child process serves the address of the gateway. A reader that its writer has
-    started gets the connections to it in `writer`.
+    With `gateway` a child process serves the address of the gateway. `writer` is given to a reader:
+    the connections to the writer that has started it.
 
     The garbage collector may be disabled before; it is enabled once the server has started. After
     the return, threads of cancelled calls may still run.
