@@ -26,7 +26,7 @@ from vikingd.system.priorities import let_finds_go_first
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
 Explain = Callable[[str, BaseException], BaseException]
-"""Returns the error for the caller, given the beginning of its message."""
+"""A function that converts an error of the database; its first argument begins the message."""
 
 _T = TypeVar("_T")
 

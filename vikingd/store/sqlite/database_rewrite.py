@@ -15,7 +15,7 @@ from vikingd.store.sqlite.sqlite_schema import connect
 from vikingd.system.sealed_files import sync
 
 SPARE = 16 << 20
-"""Bytes of disk that a rewrite leaves free."""
+"""The bytes of disk that a rewrite leaves free."""
 
 _SUFFIX = ".rewritten"
 _STEPS = 10_000  # of SQLite's machine between two checks
