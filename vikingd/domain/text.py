@@ -33,7 +33,7 @@ class _Lazy:
 
 
 SCRIPTS = ("none", "latin", "han", "kana", "hangul", "cyrillic", "arabic", "other")
-"""Names of the scripts; the script of a text is an index into this."""
+"""The names of the scripts (writing systems); the script of a text is an index into this."""
 
 NONE, LATIN, HAN, KANA, HANGUL, CYRILLIC, ARABIC, OTHER = range(len(SCRIPTS))
 

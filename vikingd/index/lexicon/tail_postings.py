@@ -13,7 +13,7 @@ from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.vocabulary import Vocabulary
 
 Levels: TypeAlias = tuple[Postings, Postings, Postings]
-"""The largest and oldest level first; the rows of texts ascend from each level to the next."""
+"""The levels, the largest and oldest one first; text rows ascend from each level to the next."""
 
 EMPTY: Levels = (no_postings(), no_postings(), no_postings())
 

@@ -56,10 +56,10 @@ HEADING = 3
 _TITLE = 0x9E3779B97F4A7C15  # distinguishes a word in a title from the same word elsewhere
 
 MAX_TERM = 64
-"""Characters of a term at most. Encoded data would flood the vocabulary with longer ones."""
+"""The most characters of a term. Encoded data would flood the vocabulary with longer ones."""
 
 UNCOUNTED = 2**64 - 2**40
-"""The hashes of names are not below this. Of a million other terms none is, most likely."""
+"""The least hash of a name. One in 16 million other terms has a hash as high, by chance."""
 
 _FIRST_NAME = np.uint64(UNCOUNTED)
 _TAKEN = (bytes(8), b"\xff" * 8)  # no term has these hashes
