@@ -24,7 +24,7 @@ CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 _RETRY_AFTER = 1.0  # seconds
 
 SHORT_TEXT = 200
-"""Characters of a typed question. The embedder takes several times as long for a longer text."""
+"""The most characters of a short text, such as a typed question."""
 
 
 class CallDeadline:

@@ -27,18 +27,18 @@ from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrie
 MAX_BATCH = 1000
 MAX_FINDS = 256
 MAX_CHOICES = 100
-"""Values of an enum in one field, repeats included."""
+"""The most values of an enum in one field, repeats included."""
 MAX_FILTER_BYTES = 256 << 10
-"""Of all filters of a request."""
+"""The most bytes of all filters of a request together."""
 MAX_MESSAGES = 1000
 MAX_ITEMS = 1000
 MAX_IDS = 1000
 MAX_REASON_BYTES = 1024
 MAX_SEPARATOR = 64
 MAX_NAME_BYTES = 1024
-"""Of a name that a request gives: of a tokenizer, a profile, a time zone, a project, a kind."""
+"""The most bytes of a name in a request, such as that of a tokenizer, a time zone or a project."""
 MAX_TOKEN_BYTES = 2048
-"""Of a page token, which holds a URI as base64."""
+"""The most bytes of a page token, which holds a URI as base64."""
 
 _VECTOR_BYTES = 4 * MAX_DIMENSION
 _UTF8 = 4  # bytes that a character has at most
@@ -151,7 +151,7 @@ TABLE: Final[Mapping[str, Most]] = {
     "SessionMessage.content": _MESSAGE_ALONE,
     "SessionMessage.role": _NAME,
 }
-"""By field, of any message; or by message, without the package where it is ours, and field."""
+"""The limits by FIELD, which is a field of any message, or by MESSAGE.FIELD."""
 
 DAMAGED = "cannot be decoded: it is damaged, is nested too deeply or has text that is not UTF-8"
 

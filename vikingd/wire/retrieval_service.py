@@ -47,7 +47,7 @@ from vikingd.wire.messages.find_reply import FindReply, find_reply
 from vikingd.wire.messages.retrieve_reply import RetrieveReply, retrieve_reply
 
 LIGHT_BYTES = 128 << 10
-"""Bytes of the results in a reply that is made on the event loop."""
+"""The most bytes of the results in a reply that is made on the event loop."""
 
 _SOURCES = 4  # the sources of a context may have this many times the bytes of a reply
 _FILES = 30  # limit of a find without one, whose passages become a context
