@@ -16,9 +16,9 @@ from vikingd.models.describe.stated_facts import Facts, folded, invented_fact, w
 from vikingd.models.describe.stated_names import Names, invented_name, language_of
 
 MAX_ABSTRACT = 400
-"""Characters of an abstract, at most."""
+"""The most characters of an abstract."""
 MAX_OVERVIEW = 2_000
-"""Characters of an overview, at most."""
+"""The most characters of an overview."""
 
 _MIN_WORDS = 3  # different ones
 _MIN_CJK = 5  # different characters of Chinese or Japanese

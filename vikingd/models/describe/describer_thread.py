@@ -15,7 +15,7 @@ from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.describe.describer import Described, Describer, Material
 
 STOP = 1.5
-"""Seconds at most that a stop waits for running work."""
+"""The most seconds that a stop waits for running work."""
 
 _READERS = 4  # threads that read and write the stores
 

@@ -29,10 +29,10 @@ from vikingd.system import platform
 from vikingd.system.priorities import work_in_background
 
 LOCAL_DEPTH = 2
-"""Groups in the child at a time: it embeds one while the vectors of the other are written."""
+"""The groups in the child at a time: it embeds one while the vectors of another are written."""
 
 _LOCAL_LIMIT = 3600.0
-"""Seconds; with a tenth of a processor, a group of long texts takes minutes."""
+"""The most seconds for a group; with a tenth of a processor, long texts take minutes."""
 _LOOK = 1.0  # seconds between two checks of the child's time limit
 
 Reply = Vectors | EmbedderFailed

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from vikingd.models.http.retry_headers import rate_limit_reset, retry_after
 
 LONGEST = 120.0
-"""Seconds of the longest pause."""
+"""The longest pause in seconds."""
 
 _OVERLOADED = (429, 503)
 

@@ -20,7 +20,7 @@ from vikingd.system.install_command import install_command
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000
-"""Longer queries are cut. They would cost time, and tokens that the document needs."""
+"""The most characters of a query; the rest would cost time, and tokens that documents need."""
 
 _log = logging.getLogger(__name__)
 
