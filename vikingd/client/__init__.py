@@ -232,7 +232,7 @@ _NAMES = {
     "vikingd.ingest.import_remarks": "Unreadable",
     "vikingd.memory.memory_types": "RememberOutcome SalienceParts",
 }
-"""The names of each module; a name loads its own module, when it is first used."""
+"""The public names of each module; a module is loaded when one of its names is first used."""
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _OTHERWISE = {
@@ -241,7 +241,7 @@ _OTHERWISE = {
     "find_request": "find",
     "retrieve_request": "retrieve",
 }
-"""The names that are others in their modules."""
+"""The public names that differ from the names in their modules."""
 
 # fmt: off
 __all__ = [

@@ -90,7 +90,7 @@ def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any
 
 
 def with_functions(kind: C) -> C:
-    """Set, in a class of clients, a plain function for each declared Method; return the class."""
+    """Give a class of clients a plain function for each declared Method, and return the class."""
     for name in dir(kind):
         method = inspect.getattr_static(kind, name)
         if isinstance(method, Method):

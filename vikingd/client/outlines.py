@@ -17,7 +17,7 @@ from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.system.install_command import install_command
 
 MAX_FILES = 500
-"""Files below a directory that are read, unless more are asked for."""
+"""The most files below a directory that are read, unless the caller gives a limit."""
 
 _NOT_INSTALLED = "GRAMMAR_NOT_INSTALLED"
 _NO_OUTLINE = "its language is not known, or its syntax cannot be read"

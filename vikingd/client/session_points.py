@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any
 
 KEY = "vikingd-point"
-"""The name of the metadata, in both directions."""
+"""The key of the gRPC metadata with the points, in requests and replies."""
 
 _Epochs = dict[tuple[str, str], int]
 

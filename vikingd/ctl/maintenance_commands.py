@@ -25,7 +25,7 @@ from vikingd.domain.daemon_addresses import USER
 from vikingd.system.user_paths import user_socket
 
 _HEALTH = {"daemon": "", "embedder": "viking.embedder"}
-"""The services of health by what they are to people."""
+"""The names of services in the health check, by their names for people."""
 
 
 def stats(session: Session) -> None:

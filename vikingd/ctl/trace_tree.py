@@ -32,7 +32,7 @@ _ADDED = {
     "date": "its day, which the query names,",
     "kind": "its kind, which is not preferred,",
 }
-"""The amounts of the second stage, each with its words."""
+"""The parts of a score that the second stage adds, with their words for people."""
 
 
 def formula(parts: retrieval_pb2.ScoreParts) -> str:
