@@ -19,15 +19,15 @@ TENANT = "vikingd-tenant"
 
 MOST_SESSIONS = 10_000
 MOST_OF_KEY = 20
-"""Sessions of one key."""
+"""The most sessions of one key."""
 
 IDLE = 12 * 3600.0
-"""Seconds without a request after which a session ends."""
+"""The seconds without a request after which a session ends."""
 
 _ATTRIBUTES = "Path=/; HttpOnly; SameSite=Strict"
 
 _PROXIED = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"))
-"""Headers of proxies, behind which other machines are."""
+"""The headers that proxies add; a request with one may come from another machine."""
 
 _SCHEME = "bearer "
 _LONGEST = 256 - len(_SCHEME)  # characters; the daemon takes 256 with the scheme

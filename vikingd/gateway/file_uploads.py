@@ -46,7 +46,7 @@ from vikingd.system.scratch import scratch
 PREFIX = "/v1/files/"
 
 MOST_BYTES = 64 << 20
-"""Bytes of a file. A text has fewer, which its reader tells."""
+"""The most bytes of an uploaded file. Texts have a lower limit, which their reader checks."""
 
 _AT_ONCE = 2  # imports; more of them wait
 _LONGEST_NAME = 255  # bytes of a name on disk

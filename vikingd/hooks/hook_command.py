@@ -22,7 +22,7 @@ AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode")
 """The agents whose events are understood."""
 
 LIMIT = 2.0
-"""Seconds after which the answer is the empty one."""
+"""The seconds after which the hook gives the empty answer."""
 
 USER = "user"
 """The address of the daemon of this user."""

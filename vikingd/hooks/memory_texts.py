@@ -29,10 +29,10 @@ KINDS = (
     *("profile", "preferences", "instructions", "decisions", "patterns", "entities", "cases"),
     *("events", "tasks", "journal"),
 )
-"""The kinds that are shown by their names; others are names of files, which anybody may write."""
+"""The kinds whose names are shown; the name of any other kind is stored text."""
 
 WIDE = 0x2E80
-"""The first code point of the scripts whose characters are a token each."""
+"""The first code point from which each character is estimated as one token."""
 
 
 class Shown(NamedTuple):

@@ -10,13 +10,13 @@ from typing import Any
 from vikingd.domain.value_faults import wanted
 
 CHOICES = "choices"
-"""The key of a schema with words that are usual, where others are allowed, too."""
+"""The key in a schema that lists the usual words for a field that takes any word."""
 
 _NO_LIMIT = 1 << 53
-"""A bound that a client need not see."""
+"""The bound that stands for no limit; clients do not see it."""
 
 _UNSEEN = ("title", "$defs", "minLength", "maxLength", "maxItems", "pattern", CHOICES)
-"""The keys of a schema that a client need not see; a wrong value is told with its limit."""
+"""The keys that are left out of a client's schema; the error for a wrong value has the limit."""
 
 
 class Forms:
