@@ -12,7 +12,7 @@ from vikingd.access.quotas import DayCount
 from vikingd.domain.checksums import opened, sealed
 
 EmbeddingLimit = Callable[[], int]
-"""Returns the texts that a store may embed in a UTC day, 0 without a limit; for any thread."""
+"""A function that returns how many texts a store may embed in a UTC day; 0: no limit."""
 
 
 class Counted(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database
 
 Progress = Callable[[str], None]
-"""Called with a line for the operator at each step of a long start."""
+"""A function that gets a line for the operator at each step of a long start."""
 
 _SMALL_CACHE_KIB = 4096  # of the database, for an engine of many
 _INDEX = "index"  # the directory of the bases, within that of the store

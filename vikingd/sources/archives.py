@@ -30,12 +30,12 @@ from vikingd.sources.fetch_result import Fetched, NotTaken, Origin, SourceFailed
 from vikingd.system.regular_files import open_regular
 
 MAX_ARCHIVE = 1 << 30
-"""Limit of the bytes of an archive."""
+"""The most bytes of an archive."""
 MAX_MEMBERS = 65_000
 MAX_MEMBER, MAX_TOTAL = 256 << 20, 2 << 30
-"""Limits of the unpacked bytes of a member, and of all."""
+"""The most unpacked bytes of one member, and of all members together."""
 MAX_RATIO, FREE = 200, 64 << 20
-"""Limit of the unpacked bytes for each byte of the archive, beyond the first FREE bytes."""
+"""The most unpacked bytes for each byte of the archive; the first FREE bytes do not count."""
 
 _SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 _BLOCK = 1 << 20

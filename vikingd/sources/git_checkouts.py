@@ -21,7 +21,7 @@ from vikingd.sources.fetch_result import Fetched, NotTaken, Origin, SourceFailed
 from vikingd.sources.git_program import Git, GitFailed
 
 MAX_FILES, MAX_BYTES = 200_000, 2 << 30
-"""Limits of a commit."""
+"""The most files and the most bytes of a commit."""
 
 _MAX_LISTING = 64 << 20  # bytes of the names of a commit
 _NEW, _KEPT = "refs/vikingd/new", "refs/vikingd/kept"

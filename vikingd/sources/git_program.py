@@ -21,7 +21,7 @@ from vikingd.sources.addresses import Address
 from vikingd.sources.fetch_result import SourceFailed
 
 MAX_SECONDS = 3600.0
-"""Limit of one call of git."""
+"""The most seconds of one call of git."""
 MAX_PACKS = 4 << 30
 """Limit of the bytes of all packs of a checkout."""
 

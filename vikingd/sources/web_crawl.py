@@ -28,7 +28,7 @@ from vikingd.sources.sitemaps import MAX_SITEMAPS, read_sitemap
 from vikingd.sources.web_requests import Answer, Unanswered, WebRequests
 
 MAX_SITE_BYTES = 1 << 30
-"""The bytes of the content of all answers of a fetch."""
+"""The most bytes of all answers of a fetch together."""
 
 _GONE = frozenset({404, 410})
 _ASKED_FOR_EACH = 4  # addresses for each page that is taken
