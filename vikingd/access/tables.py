@@ -33,7 +33,7 @@ class Connection(Protocol):
         """Run one statement for each row of values."""
 
 
-class Following(Protocol):
+class Subscription(Protocol):
     """A subscription to changes of keys and limits."""
 
     def stop(self) -> None:
@@ -51,10 +51,10 @@ class SharedTables(Protocol):
             tenant: the name of the changed tenant; "" for none.
         """
 
-    def noting(self) -> AbstractContextManager[Connection]:
+    def changing_silently(self) -> AbstractContextManager[Connection]:
         """Run a transaction that other nodes need not notice, such as for times of last use."""
 
-    def asking(self) -> AbstractContextManager[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """Run a transaction that only reads; all its reads see the same state of the database."""
 
     def timeline(self) -> str:
@@ -63,5 +63,5 @@ class SharedTables(Protocol):
         It changes when a standby is promoted, or when the database is replaced by another one.
         """
 
-    def subscribe(self, on_change: Callable[[], object]) -> Following:
+    def subscribe(self, on_change: Callable[[], object]) -> Subscription:
         """Call `on_change` now, and after each change that any node makes."""
