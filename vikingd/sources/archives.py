@@ -92,7 +92,7 @@ def unpack(
     address: str,
     folder: Path,
     state: Mapping[str, Any] | None,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Unpack an archive into a new folder.
@@ -102,7 +102,7 @@ def unpack(
         address: the address of the archive, for the origins of its files.
         folder: a directory that does not exist yet.
         state: the state of the last fetch whose files were imported; None: there is none.
-        told: called with the number of members that were just unpacked.
+        advance: called with the number of members that were just unpacked.
         cancelled: an event that ends the work.
 
     Raises:
@@ -115,7 +115,7 @@ def unpack(
             size = os.fstat(file.fileno()).st_size
             if size > MAX_ARCHIVE:
                 raise _Bomb(f"has {size:,} bytes, and the limit is {MAX_ARCHIVE:,}")
-            made = _Unpacking(folder, address, size, told, cancelled)
+            made = _Unpacking(folder, address, size, advance, cancelled)
             unpack_ = _unpack_zip if suffix_of(archive.name) == ".zip" else _unpack_tar
             unpack_(file, suffix_of(archive.name), made)
     except _Bomb as error:
@@ -164,7 +164,7 @@ class _Unpacking:
     folder: Path
     address: str
     size: int
-    told: Callable[[int], None]
+    advance: Callable[[int], None]
     cancelled: threading.Event
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class _Unpacking:
         except _Refused as reason:
             shown = _CONTROL.sub("\ufffd", name)[:_MAX_PATH]
             self.not_taken.append(NotTaken(f"{self.address}#{shown}", str(reason)))
-        self.told(1)
+        self.advance(1)
 
     def write(self, name: str, content: _Stream) -> None:
         """Write a member.
