@@ -66,7 +66,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
         progress(f"kernels can't be kept in {_jit.CACHE_DIRECTORY}: {error.strerror}")
     progress("this process compiles the missing kernels, which takes longer")
     load_find()
-    take_through()
+    run_kernels()
 
 
 def _compile_beside(progress: Callable[[str], None]) -> bool:
@@ -100,7 +100,7 @@ def compile_find() -> None:
 def compile_others() -> None:
     """Compile the kernels of writes, then those of retrievals."""
     with _child():
-        take_through(searching=False)
+        run_kernels(searching=False)
         with _index() as index:
             _retrieve(index.snapshot)
 
@@ -138,7 +138,7 @@ def load_modules() -> None:
         room.load()
 
 
-def take_through(*, searching: bool = True) -> None:
+def run_kernels(*, searching: bool = True) -> None:
     """Run writes and compactions on a small tree, and with `searching` finds, to load all kernels.
 
     The tree is in a temporary directory, which is removed afterwards.

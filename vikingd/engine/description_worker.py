@@ -132,7 +132,7 @@ class DescriptionWorker:
             return self._failure, self._retry_at
         # Questions in flight reserve an estimate of tokens, and may use fewer.
         is_used_up = self._needed and self._allowance.left() < self._needed
-        return self._allowance.why() if is_used_up else ("", None)
+        return self._allowance.reason() if is_used_up else ("", None)
 
     def tokens_today(self) -> int:
         """Return the tokens that were used today; for any thread."""
@@ -315,7 +315,7 @@ class DescriptionWorker:
         description may quote a text that was deleted while the model was asked.
         """
         subjects = [one for one in subjects if await self._is_present(one)]
-        name, kept = self._thread.name, self._allowance.kept()
+        name, kept = self._thread.name, self._allowance.stored_count()
         rows = [
             Description(one.uri, made.abstract, made.overview, name, one.basis, one.content_hash)
             for one in subjects
@@ -388,7 +388,7 @@ class DescriptionWorker:
 
     async def _keep_count(self) -> None:
         """Write today's count of tokens to the store."""
-        for key, value in self._allowance.kept().items():
+        for key, value in self._allowance.stored_count().items():
             with suppress(VikingError):  # for example, the disk is full
                 await self._thread.read(self._store.set_meta, key, value)
 

@@ -70,7 +70,7 @@ class Embedding:
             size, recent = settings.embedding.query_cache, None
             if settings.small:
                 size, recent = min(size, _SMALL_QUERY_CACHE), _SMALL_RECENT_BYTES
-            self.query_embedder = QueryEmbedder(provider, size, took=shared.metrics.embedded)
+            self.query_embedder = QueryEmbedder(provider, size, record_call=shared.metrics.embedded)
             if settings.embedding.keep_queries:
                 self._kept_queries = KeptQueries(
                     settings.path,

@@ -144,7 +144,7 @@ class Engine:
                 self.describing = Describing(
                     self.store, shared.describer, settings.describer, shared.metrics
                 )
-                self._follower.heard = self.describing.changed
+                self._follower.on_foreign_changes = self.describing.changed
             opened.pop_all()
         self._accesses: Accesses | None = None
         if shared.send_accesses is not None:
@@ -455,11 +455,11 @@ class Engine:
             return bool(self._index.damage)
         return bool(self.store.failure)
 
-    def close(self, *, fold: bool = False) -> None:
+    def close(self, *, compact: bool = False) -> None:
         """Stop the background work, finish the accepted writes, and close the store.
 
         Args:
-            fold: compact the index first, so that the next start loads quickly.
+            compact: compact the index first, so that the next start loads quickly.
         """
         if self._own is not None:
             self._own.stop()
@@ -468,8 +468,8 @@ class Engine:
         self.embedding.stop()
         if self._accesses is not None:
             self._accesses.close()
-        if fold:
-            self._index.fold()
+        if compact:
+            self._index.compact_if_large()
         self._index.close()
         try:
             self.store.close()

@@ -113,8 +113,8 @@ def open_index(
         origin: returns the store id and the epoch to write into a base.
     """
 
-    def why_not(manifest: Manifest) -> str:
-        return store.why_not(_point(manifest)) if manifest.revision else ""
+    def why_unusable(manifest: Manifest) -> str:
+        return store.why_unusable(_point(manifest)) if manifest.revision else ""
 
     return Index(
         settings.path / _INDEX,
@@ -125,7 +125,7 @@ def open_index(
         read_only=settings.reader,
         compacted=compacted,
         origin=origin,
-        why_not=why_not,
+        why_unusable=why_unusable,
         small=settings.small,
     )
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
-from vikingd.config import Settings, usable
+from vikingd.config import Settings, config_errors
 from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.gateway import docs, http_address
 from vikingd.gateway.browser_sign_in import SigningIn
@@ -52,7 +52,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     """
     address = settings.gateway.daemon or str(http_address.plain(map(parse, settings.listen)))
     credentials = Credentials.found(key="", tenant="", trust_network=settings.trust_network)
-    with usable("gateway.daemon"):
+    with config_errors("gateway.daemon"):
         upstream = Upstream(address, credentials)
         client = AsyncClient(address, **dataclasses.asdict(credentials))
         uploader = MessageClient(address, **dataclasses.asdict(credentials))

@@ -21,7 +21,7 @@ from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 from vikingd.domain import cancellation
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -430,7 +430,7 @@ class Queues:
             at_once=HEAVY_THREADS,
             crowded=1,
             waiting=_HEAVY_WAITING,
-            initializer=let_finds_go_first,
+            initializer=lower_writer_priority,
             on_idle=collect_and_trim,
         )
 

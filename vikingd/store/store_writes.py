@@ -53,7 +53,7 @@ class WritableStore(Reads):
         """The last commit: the store's id, its epoch and its revision."""
 
     @abstractmethod
-    def why_not(self, point: Point) -> str:
+    def why_unusable(self, point: Point) -> str:
         """Return the reason why an index written at this point cannot be used; "" if it can."""
 
     @property

@@ -21,7 +21,7 @@ from vikingd.domain.store_changes import Change, Committed
 from vikingd.store.connection import Connection
 from vikingd.store.damage import RowDamaged
 from vikingd.store.writes.transaction import Ids, Transaction
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
@@ -255,7 +255,7 @@ class Writer:
                     request.future.set_exception(Stopping("the store is closed"))
 
     def _run(self) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         while group := self._next_group():
             for written in self._commit(group):
                 self._written.put(written)
@@ -285,7 +285,7 @@ class Writer:
 
     def _publish(self, on_commit: OnCommit) -> None:
         """Pass each commit to `on_commit`, then complete its futures, in the order of commits."""
-        let_finds_go_first()
+        lower_writer_priority()
         while (written := self._written.get()) is not None:
             if written.revision and not self.failure:
                 try:

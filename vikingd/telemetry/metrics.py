@@ -204,7 +204,7 @@ class Metrics(Collector):
             self._calls[rpc, code] += 1
             self._call_seconds[rpc,].observe(seconds)
 
-    def took(self, rpc: str, stages: Sequence[Stage]) -> None:
+    def record_stages(self, rpc: str, stages: Sequence[Stage]) -> None:
         """Record the seconds of the finished stages of a call, and pass the stages to tracing."""
         with self._lock:
             if (rpc,) not in self._results:

@@ -147,7 +147,7 @@ class MemoriesService:
 
     def _recall_reply(self, result: RecallResult, embed: Stage) -> bytes:
         stages = (embed, *result.stages)
-        self._metrics.took("Recall", stages)
+        self._metrics.record_stages("Recall", stages)
         self._metrics.answered(
             "Recall",
             result.path.name if result.path else "NONE",

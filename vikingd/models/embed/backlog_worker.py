@@ -230,7 +230,7 @@ class BacklogWorker:
     def _wait_for_allowance(self) -> float:
         """Report that the limit of the day is reached; return the seconds until the next check."""
         assert self._allowance is not None
-        self._stalled, self._retry_at = self._allowance.why()
+        self._stalled, self._retry_at = self._allowance.reason()
         return LIMIT_LOOK
 
     def _fail(self, error: BaseException) -> float:
@@ -393,7 +393,7 @@ class BacklogWorker:
         self._store.fill(
             [(item.text_id, group.vectors[item.digest]) for item in group.items],
             {item.text_id: item.digest for item in group.items},
-            self._allowance.kept() if self._allowance is not None else {},
+            self._allowance.stored_count() if self._allowance is not None else {},
         ).result()
         self._unwritten = None
         self._embedded += len(group.items)

@@ -26,7 +26,7 @@ from vikingd.models.embed.limiter import LONGEST
 from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.system import platform
-from vikingd.system.priorities import work_in_background
+from vikingd.system.priorities import lower_process_priority
 
 LOCAL_DEPTH = 2
 """The groups in the child at a time: it embeds one while the vectors of another are written."""
@@ -206,7 +206,7 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     platform.end_with_parent(signal.SIGKILL)
-    work_in_background()
+    lower_process_priority()
     sending = threading.Lock()
 
     def answer(number: int, texts: list[str]) -> None:

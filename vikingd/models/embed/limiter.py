@@ -48,7 +48,7 @@ class Limiter:
         self._in_flight -= 1
         self._left.set()
 
-    def heard(self, status: int, headers: Mapping[str, str]) -> None:
+    def adapt(self, status: int, headers: Mapping[str, str]) -> None:
         """Adapt the limit and the pause to a response."""
         now = time.monotonic()
         if status in _OVERLOADED:

@@ -10,7 +10,7 @@ from itertools import count
 
 from vikingd.store.sqlite.sqlite_transactions import SqliteCommitting
 from vikingd.store.writer import Writer
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 IDLE = 1.0
 """Seconds without a commit after which the log is emptied."""
@@ -28,7 +28,7 @@ _NOT_GIVEN_BACK = "free pages could not be given back"
 _log = logging.getLogger(__name__)
 
 
-class Space:
+class IdleMaintenance:
     """A thread that syncs the mark, empties the write-ahead log and returns free pages to the disk.
 
     It works between the writes. SQLite overwrites deleted text in the pages of the database, but
@@ -87,7 +87,7 @@ class Space:
         return given * self._committing.page_size
 
     def _run(self) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         while self._wait():
             try:
                 if self._empty_in_time() and self._give_back(self._excess, self._wake.is_set):
