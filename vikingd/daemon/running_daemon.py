@@ -20,7 +20,7 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__
-from vikingd.access.gate import Gate
+from vikingd.access.authentication import Authenticator
 from vikingd.access.keys import KeyStore
 from vikingd.answer.search_answer import Models
 from vikingd.config import Settings, config_errors
@@ -219,13 +219,13 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
             await asyncio.to_thread(keys.forget_tenant, name)
     access: Any = AccessService(keys, tenants, threads)
     access_pb2_grpc.add_AccessServicer_to_server(access, cast("grpc.aio.Server", services))
-    gate = Gate(
+    authenticator = Authenticator(
         keys,
         allow_local=settings.allow_local,
         trust_network=settings.trust_network,
         certificates=bool(settings.tls.client_ca),
     )
-    admission = Admission(keys, gate, tenants)
+    admission = Admission(keys, authenticator, tenants)
     relay = None if parts.writer is None else Relay(parts.writer.address, admission)
     boundary = Boundary(admission, parts.metrics, parts.tracing, relay=relay)
     certificates = parts.certificates

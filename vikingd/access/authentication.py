@@ -33,7 +33,7 @@ _FIRST_KEY = (
 Metadata = Sequence[tuple[str, str | bytes]]
 
 
-class Gate:
+class Authenticator:
     """Identifies the caller of each call. Its methods are called on the event loop alone.
 
     Args:
