@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.access import records
+from vikingd.access.key_tables import Connection
 from vikingd.access.keys_file import FILE, KeysFile
 from vikingd.access.keys_schema import COPY
 from vikingd.access.quotas import Limits
-from vikingd.access.tables import Connection
 from vikingd.domain import errors
 from vikingd.domain.rights import DEFAULT_TENANT, Caller
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from vikingd.access.key_tables import Connection
 from vikingd.access.quotas import Limits
-from vikingd.access.tables import Connection
 from vikingd.domain.checksums import KEY, checksum
 from vikingd.domain.errors import InvalidField, StoreDamaged
 from vikingd.domain.rights import DEFAULT_TENANT, Grant, Right

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
+from vikingd.access.key_tables import Connection, SharedTables
 from vikingd.access.keys import KeyStore
 from vikingd.access.keys_schema import COPY
 from vikingd.access.records import COLUMNS
-from vikingd.access.tables import Connection, SharedTables
 from vikingd.domain.errors import StoreMismatch, VikingError
 
 _Rows: TypeAlias = list[tuple[Any, ...]]
