@@ -32,9 +32,9 @@ from vikingd.gateway.callers import Caller
 from vikingd.gateway.context_resources import uri_of
 from vikingd.gateway.daemon_calls import Calls, while_connected
 from vikingd.gateway.http_errors import JSON, CallFailed, Fault
-from vikingd.gateway.queries import Query
 from vikingd.gateway.rest import check_json, check_uncompressed
 from vikingd.gateway.upload_results import reply_fields
+from vikingd.gateway.url_parameters import Query
 from vikingd.ingest.draft_preparation import check
 from vikingd.ingest.file_syntax import known_endings
 from vikingd.ingest.files import read_tree
