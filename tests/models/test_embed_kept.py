@@ -20,10 +20,10 @@ from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.rights import CALLER, LOCAL, Caller
 from vikingd.engine import Engine, EngineSettings
 from vikingd.lanes.call_pools import Threads
-from vikingd.models.embed import kept_queries as kept
-from vikingd.models.embed.kept_queries import FILE, KeptQueries
+from vikingd.models.embed import query_vector_file as kept
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.models.embed.query_embedder import QueryEmbedder
+from vikingd.models.embed.query_vector_file import FILE, KeptQueries
 from vikingd.system import sealed_files as sealed
 
 UNIT = np.eye(DIMENSION, dtype=np.float32)

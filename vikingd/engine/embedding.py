@@ -14,8 +14,8 @@ from vikingd.engine.allowance import DailyAllowance, EmbeddingLimit
 from vikingd.engine.shared_engine_parts import Shared
 from vikingd.engine.store_opening import EngineSettings, Progress
 from vikingd.models.embed.backlog_worker import BacklogWorker, WorkerState
-from vikingd.models.embed.kept_queries import KeptQueries
 from vikingd.models.embed.query_embedder import QueryEmbedder
+from vikingd.models.embed.query_vector_file import KeptQueries
 from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.store_writes import WritableStore
 
