@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Waiting
 from vikingd.domain.tenants import missing
+from vikingd.store.backup_protocol import Backup
 from vikingd.store.connection import Connection
-from vikingd.store.copies import Backup
 from vikingd.store.history import History, Point, history_of
 from vikingd.store.postgres.commit_notifications import Subscription
 from vikingd.store.postgres.postgres_connection import PostgresConnection
