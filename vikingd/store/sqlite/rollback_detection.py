@@ -14,9 +14,9 @@ from pathlib import Path
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
-from vikingd.system.log_frames import broken_frame, log_of
 from vikingd.system.revision_marks import Mark, MarkFile
 from vikingd.system.sealed_files import sync
+from vikingd.system.wal_frames import broken_frame, log_of
 
 MARK = "mark"
 

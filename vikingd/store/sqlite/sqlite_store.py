@@ -28,9 +28,9 @@ from vikingd.store.sqlite.sqlite_transactions import SqliteCommitting
 from vikingd.store.store_meta import CLEAN, adopt
 from vikingd.store.store_writes import WritableStore
 from vikingd.store.writer import OnCommit, Writer
-from vikingd.system.log_frames import log_of
 from vikingd.system.open_files import OpenFiles
 from vikingd.system.sealed_files import sync
+from vikingd.system.wal_frames import log_of
 
 _NOT_OPENED = "the store could not be opened"
 
