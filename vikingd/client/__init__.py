@@ -148,7 +148,7 @@ if TYPE_CHECKING:
         TracedMean,
     )
     from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
-    from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason, RecallPath
+    from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason, RecallPath
     from vikingd.domain.retrieve_query import (
         Boost,
         Include,
@@ -222,7 +222,7 @@ _NAMES = {
         "TracedDirectory TracedMean"
     ),
     "vikingd.domain.patterns": "GlobEntry GrepMatch NodeKind",
-    "vikingd.domain.prompt": "CitationStyle ContextOrder DropReason RecallPath",
+    "vikingd.domain.prompt_options": "CitationStyle ContextOrder DropReason RecallPath",
     "vikingd.domain.retrieve_query": "Boost Include ItemTrace Mode Outcome Rrf WeightedSum",
     "vikingd.domain.rights": "Right",
     "vikingd.domain.search_query": (

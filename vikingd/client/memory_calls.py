@@ -30,7 +30,7 @@ from vikingd.client.values import (
     vector_bytes,
 )
 from vikingd.domain.long_queries import fitted
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
 

@@ -12,7 +12,7 @@ from unicodedata import category
 from vikingd.context.deduplicated_parts import Part, Place, Segment
 from vikingd.context.text_cuts import LEFT_OUT
 from vikingd.domain.hidden import marked
-from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder
 from vikingd.domain.text import common_section
 
 _UNSEEN_GAP = 2  # A gap of so few code points between passages is white space.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from vikingd.context.text_cuts import LEFT_OUT, cut, sentences
 from vikingd.domain import cancellation
 from vikingd.domain.line_numbers import last_line
-from vikingd.domain.prompt import DropReason
+from vikingd.domain.prompt_options import DropReason
 from vikingd.domain.spoken_text import sign_end
 from vikingd.domain.text import approximate_tokens, one_line
 

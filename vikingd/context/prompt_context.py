@@ -42,7 +42,7 @@ from vikingd.context.tokenizers import DEFAULT, open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import UNBOUNDED, size_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason
 from vikingd.domain.text import approximate_tokens
 
 LISTED = 5  # sources that are listed by abstract before any is shown more fully
