@@ -50,7 +50,7 @@ from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.system.regular_files import read_text
-from vikingd.telemetry.scrape import token_of
+from vikingd.telemetry.metrics_endpoint import token_of
 
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"

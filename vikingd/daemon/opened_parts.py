@@ -19,7 +19,7 @@ from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.system.install_command import install_command
 from vikingd.telemetry.metrics import Metrics
-from vikingd.telemetry.scrape import Endpoint
+from vikingd.telemetry.metrics_endpoint import Endpoint
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing

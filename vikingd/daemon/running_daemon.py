@@ -62,8 +62,8 @@ from vikingd.system.platform import raise_file_limit
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.system.standard_streams import ends_by_hangup, say
 from vikingd.telemetry.metrics import Metrics
+from vikingd.telemetry.metrics_endpoint import Endpoint
 from vikingd.telemetry.process_figures import ProcessFigures
-from vikingd.telemetry.scrape import Endpoint
 from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
 from vikingd.wire.admission import Admission
