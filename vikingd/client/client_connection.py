@@ -31,9 +31,9 @@ from vikingd.client.connection_defaults import (
     DEFAULT_TIMEOUT,
 )
 from vikingd.client.credentials import Credentials, check_address, is_several
+from vikingd.client.endless_listings import ListingCheck
 from vikingd.client.methods import Method, Stubs
 from vikingd.client.multi_call_steps import arun, run
-from vikingd.client.pages import Progress
 from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.session_points import KEY, Seen
 from vikingd.client.unreachable_daemon import error_text, with_fault_of_host
@@ -356,7 +356,7 @@ class Connection(_Connected):
             return rest(self, stub, request, self._send(stub, request, method))
 
         def rest(self: Self, stub: Any, request: Any, page: Any) -> Iterator[Any]:
-            progress = Progress()
+            progress = ListingCheck()
             while True:
                 progress.check(getattr(page, method.part), page.next_page_token)
                 yield from map(read, getattr(page, method.part))
@@ -461,7 +461,7 @@ class AsyncConnection(_Connected):
             return all_pages(self, method(*args, **kwargs))
 
         async def all_pages(self: Self, request: Any) -> AsyncIterator[Any]:
-            progress = Progress()
+            progress = ListingCheck()
             stub = self._stub(method, request)
             while True:
                 page = await self._send(stub, request, method)

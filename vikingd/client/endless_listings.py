@@ -12,7 +12,7 @@ MOST_EMPTY = 10_000
 """The most pages in a row without an item; a page of a search may be empty, and the next not."""
 
 
-class Progress:
+class ListingCheck:
     """A check that a listing ends: no page token or first item comes twice."""
 
     def __init__(self) -> None:
