@@ -9,7 +9,7 @@ from typing import NamedTuple
 from vikingd.browse.compiled_patterns import MAYBE_HIDDEN, Pattern
 from vikingd.browse.work_limit import Work
 from vikingd.domain import cancellation, hidden
-from vikingd.domain.patterns import MAX_SHOWN
+from vikingd.domain.pattern_queries import MAX_SHOWN
 
 _SLICE_WORK = 1 << 25  # bytes times instructions of one search, some 0.3 s at worst
 _FEW = 64  # characters that may be hidden

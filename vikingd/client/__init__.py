@@ -147,7 +147,7 @@ if TYPE_CHECKING:
         TracedDirectory,
         TracedMean,
     )
-    from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
+    from vikingd.domain.pattern_queries import GlobEntry, GrepMatch, NodeKind
     from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason, RecallPath
     from vikingd.domain.retrieve_query import (
         Boost,
@@ -221,7 +221,7 @@ _NAMES = {
         "FindTrace Levels Method Preference RerankStatus ScoreParts StopReason "
         "TracedDirectory TracedMean"
     ),
-    "vikingd.domain.patterns": "GlobEntry GrepMatch NodeKind",
+    "vikingd.domain.pattern_queries": "GlobEntry GrepMatch NodeKind",
     "vikingd.domain.prompt_options": "CitationStyle ContextOrder DropReason RecallPath",
     "vikingd.domain.retrieve_query": "Boost Include ItemTrace Mode Outcome Rrf WeightedSum",
     "vikingd.domain.rights": "Right",

@@ -14,7 +14,7 @@ from vikingd.client.documents import DOCUMENTS, Given, context_input, document_e
 from vikingd.client.methods import If, method, pages
 from vikingd.client.values import Many, flat, many_of, one_of
 from vikingd.domain.contexts import ContextType, Relation
-from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
+from vikingd.domain.pattern_queries import GlobEntry, GrepMatch, NodeKind
 from vikingd.domain.store_changes import PutOutcome, PutRefusal
 from vikingd.pb import contexts_pb2
 

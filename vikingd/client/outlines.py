@@ -12,7 +12,7 @@ from vikingd.client.multi_call_steps import Call, Steps
 from vikingd.client.results import Rows
 from vikingd.domain import uri as uris
 from vikingd.domain.line_numbers import lines_behind
-from vikingd.domain.patterns import NodeKind
+from vikingd.domain.pattern_queries import NodeKind
 from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.system.install_command import install_command
 

@@ -15,7 +15,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.long_queries import MAX_QUERY_BYTES
-from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
+from vikingd.domain.pattern_queries import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 from vikingd.domain.retrieve_query import MAX_BOOSTS
 from vikingd.index.metadata.metadata_filters import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.limits import MAX_METADATA_BYTES
