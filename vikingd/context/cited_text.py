@@ -11,7 +11,7 @@ from unicodedata import category
 
 from vikingd.context.deduplicated_parts import Part, Place, Segment
 from vikingd.context.text_cuts import LEFT_OUT
-from vikingd.domain.hidden import marked
+from vikingd.domain.hidden_characters import marked
 from vikingd.domain.prompt_options import CitationStyle, ContextOrder
 from vikingd.domain.text import common_section
 

@@ -61,7 +61,9 @@ def with_bars(text: str) -> str:
     """Return stored text with a bar before each line, and a sign for each hidden character."""
     text = text.replace("\r\n", "\n").strip()
     if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
-        from vikingd.domain.hidden import marked  # it takes milliseconds, and is needed seldom
+        from vikingd.domain.hidden_characters import (
+            marked,  # it takes milliseconds, and is needed seldom
+        )
 
         text = marked(text)
     return "\n".join(f"| {line}" for line in text.split("\n"))

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from vikingd.domain.hidden import WITHIN_WORDS
+from vikingd.domain.hidden_characters import WITHIN_WORDS
 from vikingd.domain.store_changes import IndexedText
 from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, lazy
 from vikingd.index.lexicon.folding import (
