@@ -57,7 +57,7 @@ class Authenticator:
         self._trust_network = trust_network
 
     def refuses(self, metadata: Metadata) -> bool:
-        """Return True if `caller` would raise for these metadata from every address."""
+        """Return True if a call with these metadata is refused, whatever its address is."""
         try:
             given, tenant = _values(metadata)
             if given is None:

@@ -41,7 +41,7 @@ class Subscription(Protocol):
 
 
 class SharedTables(Protocol):
-    """The tables of all nodes; see `vikingd.store.postgres.postgres_key_tables`."""
+    """The tables that all nodes share; `vikingd.store.postgres.postgres_key_tables` has them."""
 
     def changing(self, *, key: str = "", tenant: str = "") -> AbstractContextManager[Connection]:
         """Run a transaction that changes a key or a tenant, and notify all nodes at its commit.

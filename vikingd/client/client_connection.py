@@ -35,7 +35,7 @@ from vikingd.client.endless_listings import ListingCheck
 from vikingd.client.methods import Method, Stubs
 from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.rpc_methods import RETRIED, Methods
-from vikingd.client.session_points import KEY, Seen
+from vikingd.client.session_points import KEY, SeenPoints
 from vikingd.client.unreachable_daemon import error_text, with_fault_of_host
 from vikingd.domain.daemon_addresses import UNIX, USER
 
@@ -153,7 +153,7 @@ class _Connected(Methods):
         )
         self._metadata = self._credentials.metadata()
         self.consistent = consistent
-        self._seen = Seen()
+        self._seen = SeenPoints()
         self._commits: set[Any] = set()  # futures or tasks
         target, named, channel = self._credentials.target(self._at)
         policy = "round_robin" if is_several(target) else "pick_first"
@@ -195,7 +195,7 @@ class _Connected(Methods):
         other = copy.copy(self)
         other._credentials = self._credentials.with_key(self._at, key, tenant)
         other._metadata = other._credentials.metadata()
-        other._seen = Seen()  # the key may be of another tenant
+        other._seen = SeenPoints()  # the key may be of another tenant
         return other
 
     @property
@@ -285,7 +285,7 @@ class Connection(_Connected):
     _secure = staticmethod(grpc.secure_channel)
 
     def close(self) -> None:
-        """Ends the connection; calls in flight fail."""
+        """End the connection; calls in flight fail."""
         self._channel.close()
         self._channel_once.close()
 
@@ -393,7 +393,7 @@ class AsyncConnection(_Connected):
     _secure = staticmethod(grpc.aio.secure_channel)
 
     async def close(self) -> None:
-        """Ends the connection; calls in flight fail."""
+        """End the connection; calls in flight fail."""
         await self._channel.close(None)
         await self._channel_once.close(None)
 

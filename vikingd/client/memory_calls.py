@@ -18,7 +18,7 @@ from vikingd.client.memory_results import (
     ReinforceResult,
     RememberResult,
 )
-from vikingd.client.methods import If, method
+from vikingd.client.methods import RetryCondition, method
 from vikingd.client.values import (
     Many,
     When,
@@ -37,7 +37,7 @@ from vikingd.pb import memories_pb2
 if TYPE_CHECKING:
     from vikingd.client.values import Vector
 
-_NAMED = If("with a request_id", lambda request: bool(request.request_id))
+_NAMED = RetryCondition("with a request_id", lambda request: bool(request.request_id))
 
 
 # A repetition may count accesses twice.
@@ -241,7 +241,7 @@ def forget(
 ) -> memories_pb2.ForgetRequest:
     """Remove memories by their ids, or all memories of a scope that meet every criterion.
 
-    Criteria spare what is pinned, the profile, instructions, and what speaks of health.
+    Criteria never remove pinned memories, the profile, instructions and memories about health.
 
     Args:
         ids: the ids of the memories, one by one or as a list.

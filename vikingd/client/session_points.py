@@ -22,7 +22,7 @@ KEY = "vikingd-point"
 _Epochs = dict[tuple[str, str], int]
 
 
-class Seen:
+class SeenPoints:
     """The points of a session: its newest revision of each (store, epoch); safe for any thread."""
 
     def __init__(self) -> None:

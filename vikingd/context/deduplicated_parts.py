@@ -32,8 +32,8 @@ _SUMMARY, _PLACED = -2, -1
 class Piece:
     """One retrieved item: a passage, or a whole context if `text` is empty.
 
-    `start` and `end` are code points [start, end) of the content. They are unknown if the length
-    differs from that of the text.
+    `start` and `end` are code points [start, end) of the content. If `end - start` is not the
+    length of the text, the place in the content is unknown.
     """
 
     uri: str

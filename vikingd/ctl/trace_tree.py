@@ -143,7 +143,7 @@ def plan_tree(plan: retrieval_pb2.QueryPlan) -> Outline:
 
 
 def add_rerank(tree: Outline, rerank: retrieval_pb2.Rerank) -> None:
-    """Add the calls of the reranker."""
+    """Add the calls of the reranker to a tree."""
     status = render.value_name(retrieval_pb2.RerankStatus, rerank.status)
     about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
     node = tree.add(Text(about, "yellow" if status == "failed" else ""))

@@ -139,7 +139,7 @@ def load_modules() -> None:
 
 
 def run_kernels(*, searching: bool = True) -> None:
-    """Run writes and compactions on a small tree, and with `searching` finds, to load all kernels.
+    """Load all kernels by writes and compactions on a small tree; with `searching` by finds, too.
 
     The tree is in a temporary directory, which is removed afterwards.
     """

@@ -27,7 +27,7 @@ from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.file_uploads import PREFIX as FILES
 from vikingd.gateway.file_uploads import Uploads
 from vikingd.gateway.http_errors import JSON
-from vikingd.gateway.mcp_endpoint import PATH, Models
+from vikingd.gateway.mcp_endpoint import PATH, McpEndpoint
 from vikingd.gateway.outer_middleware import OuterMiddleware
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
@@ -60,7 +60,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     needs_key = not listen.is_local or bool(settings.gateway.hosts or credentials.certificate)
     callers = Callers(needs_key=needs_key, cookie=f"vikingd-session-{listen.port}")
     calls = Calls(upstream, callers, settings.limits.max_message_bytes)
-    models = Models(client, callers, calls, read_only=settings.gateway.read_only)
+    models = McpEndpoint(client, callers, calls, read_only=settings.gateway.read_only)
     uploads = Uploads(calls, uploader)
     router = Router(_routes(upstream, callers, calls, models, uploads), redirect_slashes=False)
     try:
@@ -74,7 +74,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
 
 
 def _routes(
-    upstream: Upstream, callers: Callers, calls: Calls, models: Models, uploads: Uploads
+    upstream: Upstream, callers: Callers, calls: Calls, models: McpEndpoint, uploads: Uploads
 ) -> list[Route]:
     rest, contexts, signing_in = Rest(calls), Contexts(calls), SigningIn(calls, callers)
 

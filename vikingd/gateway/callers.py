@@ -127,7 +127,9 @@ class Callers:
         if name := self.session(headers):
             caller = self.sessions.caller(name)
             if caller is None:
-                raise Fault(401, "the session has ended: sign in again", headers=self.forgotten())
+                raise Fault(
+                    401, "the session has ended: sign in again", headers=self.remove_cookie()
+                )
             return replace(caller, tenant=tenant or caller.tenant)
         if self.needs_key or not _PROXIED.isdisjoint(headers):
             raise Fault(401, "a key is needed: send it as `authorization: Bearer KEY`, or sign in")
@@ -141,12 +143,12 @@ class Callers:
             return ""
         return found.value if found else ""
 
-    def remembered(self, name: str, *, secure: bool) -> dict[str, str]:
+    def set_cookie(self, name: str, *, secure: bool) -> dict[str, str]:
         """Return the response header that sets the cookie of a session."""
         attributes = f"{_ATTRIBUTES}; Secure" if secure else _ATTRIBUTES
         return {"set-cookie": f"{self._cookie}={name}; {attributes}"}
 
-    def forgotten(self) -> dict[str, str]:
+    def remove_cookie(self) -> dict[str, str]:
         """Return the response header that removes the cookie."""
         return {"set-cookie": f"{self._cookie}=; Max-Age=0; {_ATTRIBUTES}"}
 

@@ -143,7 +143,7 @@ class Calls:
         except CallFailed as error:
             if error.code is grpc.StatusCode.UNAUTHENTICATED and caller.session:
                 self._callers.sessions.end(caller.session)
-                error.headers.update(self._callers.forgotten())
+                error.headers.update(self._callers.remove_cookie())
             raise
 
     @asynccontextmanager

@@ -65,7 +65,7 @@ def run(
 async def _serve(
     settings: Settings, listener: socket.socket, started: Callable[[str], None]
 ) -> None:
-    listen = http_address.taken(settings.gateway.address, listener)
+    listen = http_address.with_bound_port(settings.gateway.address, listener)
     tls = settings.tls
     with config_errors("tls"):
         certificates = (

@@ -73,7 +73,7 @@ def is_archive(name: str) -> bool:
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix of the name of an archive, in lower case; "" if it is none."""
+    """Return the suffix of the name of an archive, in lower case; "" for any other name."""
     return next((one for one in _SUFFIXES if name.lower().endswith(one)), "")
 
 

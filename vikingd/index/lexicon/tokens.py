@@ -231,7 +231,7 @@ def heading_of(text: IndexedText, abstract: str) -> str:
 
 
 def title_keys(title: str) -> tuple[int, ...]:
-    """Return the keys (see `as_titles`) of the terms of a title, each once; names are left out."""
+    """Return the key of each term of a title, as `as_titles` makes it; names have none."""
     found = hashes(prepared(title))
     # Faster than numpy: a title has few terms.
     terms = sorted(set(struct.unpack(f"<{len(found) // 8}Q", found)))
