@@ -769,8 +769,8 @@ Global___ReinforceResponse: _TypeAlias = ReinforceResponse  # noqa: Y015
 
 @_typing.final
 class ForgetRequest(_message.Message):
-    """Removes memories by their ids, or all memories of a scope that meet every criterion. Criteria spare what is
-    pinned, the profile, instructions, and what speaks of health: these go by their ids alone. An abstract from
+    """Removes memories by their ids, or all memories of a scope that meet every criterion. Criteria never remove
+    pinned memories, the profile, instructions and memories about health: only their ids do. An abstract from
     a Put stays in the file. A removal by criteria is made in parts of some files: a failed call may
     have removed some memories.
     """
