@@ -62,7 +62,7 @@ NO_CONFIDENCE = Confidence(0.0, 0.0, Strength.NOTHING)
 
 
 NAMED = Confidence(1.0, 1.0, Strength.STRONG)
-"""The confidence of an answer from a file or a day that the question names."""
+"""The confidence of an answer that the question names, as a file or a day."""
 
 
 class DegradationReason(IntEnum):

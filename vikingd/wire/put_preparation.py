@@ -19,13 +19,13 @@ from vikingd.pb import contexts_pb2
 from vikingd.wire.messages.put_request import PutReader, put_size
 
 INLINE_SIZE = 4 << 10
-"""The largest put that the event loop prepares; `put_size` defines the size."""
+"""The size of a put, see `put_size`, up to which the event loop prepares it."""
 
 SMALL_SIZE = 64 << 10
-"""The largest small put. Small puts have a thread of their own, and wait for no large one."""
+"""The size of a put up to which it has its own thread and waits for no larger one."""
 
 _AHEAD, _AHEAD_CHARACTERS = 16, 1 << 17
-"""The most contexts and characters of content that are sent to the parser at once."""
+"""Contexts of a put, and the characters of their contents, that are parsed in one exchange."""
 
 _SLICE = 0.02  # seconds of processor time until another call has its turn
 _RETRY_AFTER = 1.0
