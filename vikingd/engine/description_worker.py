@@ -115,7 +115,7 @@ class DescriptionWorker:
             self.queue.ask_for(uri, is_directory, again=again)
         self._wake.set()
 
-    def look_at_all(self) -> None:
+    def check_all(self) -> None:
         """Make `run` check all contexts again, because commits were missed."""
         self.is_complete, self._has_changed = False, True
         self._wake.set()
@@ -161,7 +161,7 @@ class DescriptionWorker:
             await self._lead(self._shared)
         if self._is_leader and not self.is_complete:
             self._has_changed = False
-            await self._look_at_all()
+            await self._check_all()
             self.is_complete = not self._has_changed
         now = time.monotonic()
         seconds = self._begin(now)
@@ -185,7 +185,7 @@ class DescriptionWorker:
     def _new_allowance(self) -> DailyAllowance:
         return DailyAllowance(self._store, lambda: self._limit, counted=DESCRIBER_TOKENS)
 
-    async def _look_at_all(self) -> None:
+    async def _check_all(self) -> None:
         store, materials, read = self._store, self._materials, self._thread.read
         await read(self._allowance.used)  # it is read from the store
         after = ""

@@ -259,7 +259,7 @@ class Engine:
         assert isinstance(store, StoreReader)
         missing = store.missing_revision(self.snapshot.revision)
         if missing is not None:
-            store.look_now()
+            store.check_now()
         return missing
 
     @property
@@ -440,7 +440,7 @@ class Engine:
 
     def failure(self) -> str | None:
         """Return the reason why the store or the index cannot be used; None if there is none."""
-        return self.store.failure or self._index.look() or None
+        return self.store.failure or self._index.check_files() or None
 
     @property
     def is_lost(self) -> bool:

@@ -62,7 +62,7 @@ class Index:
 
     Attributes:
         snapshot: the newest snapshot; one reference, no lock.
-        damage: the reason why the snapshot must not be used, as the last `look` found it; else "".
+        damage: the reason why the snapshot must not be used, found by `check_files`; else "".
         rebuilt: why the index was built again from the store; "" if it was not.
     """
 
@@ -130,11 +130,11 @@ class Index:
             if self._tail is not self._damaged:
                 self.damage = ""
 
-    def look(self) -> str:
-        """Check whether a mapped file of the base was truncated; set and return `damage`."""
+    def check_files(self) -> str:
+        """Set and return `damage`, after a check whether a mapped file was truncated."""
         tail = self._tail
         files = tail.base.files
-        if files is not None and not self.damage and (problem := files.shortened()):
+        if files is not None and not self.damage and (problem := files.truncated_file()):
             self._condemn(problem, tail)
         return self.damage
 

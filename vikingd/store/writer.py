@@ -229,8 +229,8 @@ class Writer:
         except self._committing.failures as error:
             raise self._explain(_NOT_WRITTEN, error) from error
 
-    def between(self, work: Callable[[], _T]) -> _T:
-        """Run a function on the caller's thread while no transaction is open; return its result.
+    def run_between(self, work: Callable[[], _T]) -> _T:
+        """Run a function between two transactions, on the caller's thread; return its result.
 
         Raises:
             VikingError: writes are refused; the function was not called.

@@ -118,7 +118,7 @@ class IdleMaintenance:
 
     def _empty_log(self) -> bool:
         self._sync_mark()  # each time: a reader may delay the log for long
-        return self._writer.between(self._committing.empty_log)
+        return self._writer.run_between(self._committing.empty_log)
 
     def _excess(self) -> int:
         """Return the number of free pages above those that a database keeps for new writes."""
@@ -137,7 +137,7 @@ class IdleMaintenance:
         with self._giving:
             for step in count(1):
                 started = time.monotonic()
-                freed = self._writer.between(lambda: self._step(left))
+                freed = self._writer.run_between(lambda: self._step(left))
                 given += freed
                 if not freed or is_over():
                     break

@@ -188,8 +188,8 @@ class StoreReader(SqliteReads):
         self._looked = version
         return None
 
-    def look_now(self) -> None:
-        """Let the thread look for commits at once."""
+    def check_now(self) -> None:
+        """Make the thread check for new commits at once."""
         self._wake.set()
 
     def close(self) -> None:
