@@ -23,7 +23,7 @@ from benchmarks.measure import write
 from benchmarks.quality import store_name
 from vikingd.client import find_request
 from vikingd.client.messages import MessageClient
-from vikingd.domain.hidden import marked
+from vikingd.domain.hidden_characters import marked
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import one_line
 from vikingd.models.embed.embed_settings import EmbedSettings

@@ -100,7 +100,7 @@ class Served:
 
     def __init__(self, nodes: int, store: Path) -> None:
         from benchmarks import data
-        from vikingd.access.gate import Gate
+        from vikingd.access.authentication import Authenticator
         from vikingd.access.keys import KeyStore
         from vikingd.answer.search_answer import Models
         from vikingd.config import Settings
@@ -140,8 +140,8 @@ class Served:
             self.engine, self._handlers, shared, TenantSettings(), lambda _: self._handlers
         )
         keys = KeyStore(store)
-        gate = Gate(keys, allow_local=False, trust_network=False)
-        self.boundary = Boundary(Admission(keys, gate, tenants), metrics)
+        authenticator = Authenticator(keys, allow_local=False, trust_network=False)
+        self.boundary = Boundary(Admission(keys, authenticator, tenants), metrics)
 
     async def call(self, method: str) -> Call:
         """Return a function that answers a request of a method."""

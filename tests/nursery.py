@@ -86,7 +86,7 @@ def load() -> None:
     kernel_warm_up.compile_kernels(lambda _: None)
     kernel_warm_up.load_modules()
     kernel_warm_up.load_find()
-    kernel_warm_up.take_through()
+    kernel_warm_up.run_kernels()
     tokenizers.open_tokenizer(tokenizers.DEFAULT)
 
 

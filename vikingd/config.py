@@ -36,10 +36,10 @@ from vikingd.config_sections import (
     Rerank,
     Retrieval,
     Tls,
-    at_home,
     check_describer,
     check_embedding,
     check_planner,
+    expand_home,
 )
 from vikingd.domain.daemon_addresses import own_address, parse
 from vikingd.domain.durations import seconds_of
@@ -50,7 +50,7 @@ from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.system.regular_files import read_text
-from vikingd.telemetry.scrape import token_of
+from vikingd.telemetry.metrics_endpoint import token_of
 
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"
@@ -69,7 +69,7 @@ class ConfigError(Exception):
 
 
 @contextmanager
-def usable(setting: str) -> Iterator[None]:
+def config_errors(setting: str) -> Iterator[None]:
     """Within the block, turn a ValueError into a ConfigError that names the setting."""
     try:
         yield
@@ -222,7 +222,7 @@ class Settings(BaseSettings):
 
     @property
     def metrics_token(self) -> str:
-        """The token of the metrics; "" if they need none. It is read when it is asked for."""
+        """The token of the metrics; "" if they need none. Each access reads the environment."""
         return self.metrics_token_env and token_of(self.metrics_token_env)
 
     @field_validator("store")
@@ -235,7 +235,7 @@ class Settings(BaseSettings):
     @field_validator("path")
     @classmethod
     def _path_is_absolute(cls, value: Path) -> Path:
-        return at_home(value).absolute()
+        return expand_home(value).absolute()
 
 
 @dataclass(frozen=True)
@@ -323,11 +323,11 @@ def _file_to_read(file: Path | None) -> Path | None:
         return file
     if named := os.environ.get(FILE_VARIABLE):
         try:
-            return at_home(Path(named))
+            return expand_home(Path(named))
         except ValueError as error:
             raise ConfigError(f"{FILE_VARIABLE}: {error}") from None
     try:
-        default = at_home(Path(DEFAULT_FILE))
+        default = expand_home(Path(DEFAULT_FILE))
     except ValueError:  # the user has no home
         return None
     return default if default.exists() else None

@@ -39,7 +39,7 @@ def check_embedding(settings: EmbedSettings) -> EmbedSettings:
     settings.check()
     if not is_path(settings.onnx_model):
         return settings
-    path = str(at_home(Path(settings.onnx_model)).absolute())
+    path = str(expand_home(Path(settings.onnx_model)).absolute())
     return dataclasses.replace(settings, onnx_model=path)
 
 
@@ -64,9 +64,10 @@ def _check_backend(settings: BackendSettings) -> BackendSettings:
 
 
 Floor = Literal["calibrated"] | Annotated[float, Field(ge=0, le=1)]
-"""The least confidence that the scope is about the question; less is left out. 0: nothing is.
+"""The least confidence that an answer needs, in [0, 1]; an answer with less has no results.
 
-"calibrated" leaves out what is NOTHING for the embedder, see vikingd/answer/README.md.
+0 leaves out nothing. "calibrated" leaves out answers of the strength NOTHING, see
+vikingd/answer/README.md.
 """
 
 
@@ -144,7 +145,7 @@ class Recall(_Section):
         return self.profile or ("salience" if weighted else "relevance")
 
     def table(self) -> Routes:
-        """Return the table that finds known files of memories by the words of a query."""
+        """Return the routes: the table of words that name memory files of a known place."""
         return Routes(self.routes)
 
 
@@ -176,7 +177,7 @@ class Tls(_Section):
     @field_validator("certificate", "key", "client_ca")
     @classmethod
     def _path_is_absolute(cls, value: str) -> str:
-        return value and str(at_home(Path(value)).absolute())
+        return value and str(expand_home(Path(value)).absolute())
 
 
 class Gateway(_Section):
@@ -231,7 +232,7 @@ class Gateway(_Section):
         )
 
 
-def at_home(path: Path) -> Path:
+def expand_home(path: Path) -> Path:
     """Return a path with ~ or ~user expanded."""
     try:
         return path.expanduser()
@@ -242,4 +243,4 @@ def at_home(path: Path) -> Path:
 def _hugging_face_at_home(source: str) -> str:
     """Return a source of a tokenizer with ~ or ~user expanded in hf:PATH."""
     family, _, path = source.partition(":")
-    return f"hf:{at_home(Path(path))}" if family == "hf" and path else source
+    return f"hf:{expand_home(Path(path))}" if family == "hf" and path else source

@@ -10,7 +10,7 @@ import pytest
 
 from vikingd.access import wrong_keys as module
 from vikingd.access.peers import address_of
-from vikingd.access.wrong_keys import FREE, LONGEST, MOST_ADDRESSES, Failures, counted_as
+from vikingd.access.wrong_keys import FREE, LONGEST, MOST_ADDRESSES, Failures, counted_address
 
 
 class World:
@@ -49,7 +49,7 @@ class World:
 def test_peers_of_grpc_are_read(peer: str, address: str, counted: str) -> None:
     """Ports are left out, IPv6 counts by /64, and IPv4 within IPv6 as IPv4."""
     assert address_of(peer) == address
-    assert counted_as(peer) == counted
+    assert counted_address(peer) == counted
 
 
 def test_the_first_ten_are_free_and_delays_grow_to_two_seconds() -> None:

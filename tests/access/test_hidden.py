@@ -16,7 +16,7 @@ from tests.store.store_helpers import file, opened, put
 from tests.vikingctl import on_a_terminal, piped
 from vikingd.client import Client, Document, InvalidField
 from vikingd.ctl.output import Form, written
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 from vikingd.domain.text import clean, without_invisible
 from vikingd.gateway.app import PAGE
 
@@ -59,13 +59,15 @@ EVIL = "tea " + " ".join(f"{name}{one}." for name, one in HIDDEN.items() if one 
 def test_the_table() -> None:
     """All control, format and default-ignorable characters are in it; printable ones are not."""
     for one in HIDDEN.values():
-        assert hidden.marked(f"a{one}b") == "a\ufffdb", ascii(one)
+        assert hidden_characters.marked(f"a{one}b") == "a\ufffdb", ascii(one)
     for code in [*range(0x3000), *range(0xA000, 0xD800), *range(0xE000, 0x20000)]:
         one = chr(code)
         is_control = unicodedata.category(one) in ("Cc", "Zl", "Zp") and one not in "\t\n"
-        is_visible = unicodedata.category(one)[0] in "LNPS" and not hidden.first(f"a{one}b")
-        assert hidden.first(f"a{one}b") or not is_control, ascii(one)
-        if hidden.first(f"a{one}b"):
+        is_visible = unicodedata.category(one)[0] in "LNPS" and not hidden_characters.first(
+            f"a{one}b"
+        )
+        assert hidden_characters.first(f"a{one}b") or not is_control, ascii(one)
+        if hidden_characters.first(f"a{one}b"):
             name = unicodedata.name(one, "")
             assert unicodedata.category(one)[0] in "CZM" or "FILLER" in name, ascii(one)
         else:
@@ -75,26 +77,26 @@ def test_the_table() -> None:
 @pytest.mark.parametrize("text", BELONGING, ids=ascii)
 def test_what_belongs_to_a_text(text: str) -> None:
     """Joiners, selectors and tags that a script or an emoji needs are left alone."""
-    assert hidden.first(text) == ""
-    assert hidden.marked(text) == text
+    assert hidden_characters.first(text) == ""
+    assert hidden_characters.marked(text) == text
 
 
 @pytest.mark.parametrize("text", IDLE, ids=ascii)
 def test_idle_joiners_selectors_and_tags(text: str) -> None:
     """The same characters are hidden where nothing needs them."""
-    assert "\ufffd" in hidden.marked(text)
-    assert len(hidden.marked(text)) == len(text)
+    assert "\ufffd" in hidden_characters.marked(text)
+    assert len(hidden_characters.marked(text)) == len(text)
 
 
 def test_the_page_has_the_table() -> None:
     """The module of the page is the one that the table makes."""
-    assert (PAGE / "hidden.js").read_text(encoding="utf-8") == hidden.javascript()
+    assert (PAGE / "hidden.js").read_text(encoding="utf-8") == hidden_characters.javascript()
 
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_extracted_texts(name: str) -> None:
     """A text that Extract stores has no hidden character, and words stay apart."""
-    assert hidden.first(without_invisible(f"a{HIDDEN[name]}b")) == ""
+    assert hidden_characters.first(without_invisible(f"a{HIDDEN[name]}b")) == ""
     assert without_invisible("a\u2028b") == "a b"
     assert without_invisible("می\u200cخواهم") == "می\u200cخواهم"
 
@@ -104,7 +106,7 @@ def test_structured_forms(form: Form) -> None:
     """JSON and YAML have escapes, and are read back as they were."""
     value = {f"k{EVIL}": [EVIL, *HIDDEN.values(), *BELONGING], "uri": OLD, "plain": "tea", "n": 1}
     made = written([value], form)
-    assert hidden.first(made) == ""
+    assert hidden_characters.first(made) == ""
     read = yaml.safe_load(made) if form is Form.YAML else json.loads(made)
     assert read == value
 
@@ -169,7 +171,7 @@ def test_terminals(command: list[str], old: str) -> None:
     printed = on_a_terminal(["--address", old, *command], 4000, TERM="dumb", NO_COLOR="1")
     shown = printed.replace("\r\n", "\n")
     assert "old" in shown or "tea" in shown
-    assert hidden.first(shown) == ""
+    assert hidden_characters.first(shown) == ""
 
 
 def test_pipes(old: str) -> None:
@@ -189,7 +191,7 @@ def test_prompts(old: str) -> None:
     """BuildContext and the texts of MCP have U+FFFD for each hidden character."""
     with Client(old) as client:
         built = client.build_context(uris=[OLD], citation="uri")
-    assert hidden.first(built.text) == ""
+    assert hidden_characters.first(built.text) == ""
     assert clean(EVIL).split()[-1] in built.text
     assert built.citations[0].uri == RENAMED
 
@@ -203,6 +205,6 @@ def test_prompts(old: str) -> None:
         ):
             text = text_of(await model.call_tool(tool, arguments))  # type: ignore[attr-defined]
             assert "old" in text
-            assert hidden.first(text) == ""
+            assert hidden_characters.first(text) == ""
 
     run(test, old)

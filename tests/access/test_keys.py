@@ -1,4 +1,4 @@
-"""The file of keys and the gate: who sends a call."""
+"""The file of keys and the authenticator: who sends a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.access.gate import Gate
+from vikingd.access.authentication import Authenticator
 from vikingd.access.keys import KeyStore
 from vikingd.access.keys_file import FILE
 from vikingd.access.quotas import Limits
@@ -40,12 +40,16 @@ def keys(tmp_path: Path) -> KeyStore:
     return KeyStore(tmp_path)
 
 
-def gate(keys: KeyStore, *, allow_local: bool = False, trust_network: bool = False) -> Gate:
-    """Return a gate for keys."""
-    return Gate(keys, allow_local=allow_local, trust_network=trust_network)
+def authenticator(
+    keys: KeyStore, *, allow_local: bool = False, trust_network: bool = False
+) -> Authenticator:
+    """Return an authenticator for keys."""
+    return Authenticator(keys, allow_local=allow_local, trust_network=trust_network)
 
 
-def enter(at: Gate, *metadata: tuple[str, str], peer: str = LOOPBACK, subjects: tuple = ()):
+def enter(
+    at: Authenticator, *metadata: tuple[str, str], peer: str = LOOPBACK, subjects: tuple = ()
+):
     """Return the caller of a call."""
     return at.caller(metadata, peer, lambda: subjects)[0]
 
@@ -254,12 +258,12 @@ def test_a_later_version_is_refused(keys: KeyStore) -> None:
         KeyStore(keys._file.path.parent)
 
 
-# The gate
+# The authenticator
 
 
 def test_without_keys_loopback_is_free(keys: KeyStore) -> None:
     """While no key exists, calls of this machine need none, and others are refused."""
-    at = gate(keys)
+    at = authenticator(keys)
     for peer in (
         "unix:",
         "unix:/run/v.sock",
@@ -271,13 +275,13 @@ def test_without_keys_loopback_is_free(keys: KeyStore) -> None:
     for peer in (OTHER, "ipv4:128.0.0.1:1", "ipv6:[::2]:1", "ipv6:%5Bfe80::1%5D:1", ""):
         with pytest.raises(Unauthenticated, match="no key exists yet"):
             enter(at, peer=peer)
-    assert enter(gate(keys, trust_network=True), peer=OTHER).is_operator
+    assert enter(authenticator(keys, trust_network=True), peer=OTHER).is_operator
 
 
 def test_once_a_key_exists_all_need_one(keys: KeyStore) -> None:
     """From the first key on, calls of this machine need a key, too, even if all are revoked."""
     key, text = keys.create(OPERATOR)
-    at = gate(keys, trust_network=True)
+    at = authenticator(keys, trust_network=True)
     for peer in (LOOPBACK, OTHER):
         with pytest.raises(Unauthenticated, match="a key is needed"):
             enter(at, peer=peer)
@@ -290,7 +294,7 @@ def test_once_a_key_exists_all_need_one(keys: KeyStore) -> None:
 def test_allow_local_keeps_loopback_free(keys: KeyStore) -> None:
     """By name, calls of this machine go on without a key; a wrong key is refused all the same."""
     keys.create(OPERATOR)
-    at = gate(keys, allow_local=True)
+    at = authenticator(keys, allow_local=True)
     assert enter(at).is_operator
     with pytest.raises(Unauthenticated):
         enter(at, peer=OTHER)
@@ -320,15 +324,15 @@ def test_strange_headers_are_refused(keys: KeyStore, values: list) -> None:
         for value in values
     ]
     with pytest.raises(Unauthenticated):
-        enter(gate(keys, allow_local=True), *sent)
-    assert enter(gate(keys), ("authorization", f"bearer {text}")).is_operator
+        enter(authenticator(keys, allow_local=True), *sent)
+    assert enter(authenticator(keys), ("authorization", f"bearer {text}")).is_operator
 
 
 def test_an_operator_names_the_tenant(keys: KeyStore) -> None:
     """Others may name their own tenant alone, and learn nothing of the rest."""
     _, operator = keys.create(OPERATOR)
     _, ana = keys.create(ANA)
-    at = gate(keys)
+    at = authenticator(keys)
     assert enter(at, bearer(operator)).tenant == "default"
     assert enter(at, bearer(operator), ("vikingd-tenant", "acme")).tenant == "acme"
     assert enter(at, bearer(ana), ("vikingd-tenant", "acme")).tenant == "acme"
@@ -345,7 +349,7 @@ def test_an_operator_names_the_tenant(keys: KeyStore) -> None:
 def test_a_certificate_counts_as_its_key(keys: KeyStore) -> None:
     """A verified subject has the rights of its key; a sent key comes first."""
     key, text = keys.create(NewKey(is_operator=True, subject="CN=robot"))
-    at = gate(keys)
+    at = authenticator(keys)
     assert enter(at, peer=OTHER, subjects=("CN=robot",)).key == key.id
     with pytest.raises(Unauthenticated):
         enter(at, peer=OTHER, subjects=("CN=other", ""))

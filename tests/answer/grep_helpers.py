@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.patience import SECONDS
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
-from vikingd.domain.patterns import MAX_SHOWN
+from vikingd.domain.pattern_queries import MAX_SHOWN
 
 TOP = "viking://resources/top"
 

@@ -10,7 +10,7 @@ from tests.answer.grep_helpers import GLOBS, NAMES, plain_glob
 from tests.tiers import examples
 from vikingd.browse.compiled_patterns import glob_pattern
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.patterns import MAX_GLOB_BYTES
+from vikingd.domain.pattern_queries import MAX_GLOB_BYTES
 
 TOP = "viking://resources/t"
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map("/".join)

@@ -25,7 +25,7 @@ from vikingd.browse.matching_lines import LineSearch
 from vikingd.browse.work_limit import Work
 from vikingd.domain import cancellation
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.patterns import MAX_SHOWN
+from vikingd.domain.pattern_queries import MAX_SHOWN
 
 
 def search_of(pattern: str, slice_bytes: int = 0, **options: bool) -> LineSearch:

@@ -10,7 +10,7 @@ import pytest
 
 from vikingd.browse.compiled_patterns import MAX_PROGRAM, glob_pattern, line_pattern
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
+from vikingd.domain.pattern_queries import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 
 MOST = 5.0
 """Seconds of processor time of a call; RE2 takes .1 s, and 50 s without a bound."""

@@ -74,7 +74,7 @@ def load() -> None:
 
     kernel_warm_up.compile_kernels(lambda _: None)
     kernel_warm_up.load_find()
-    kernel_warm_up.take_through()
+    kernel_warm_up.run_kernels()
     asking.warm()
     gc.collect()
     gc.freeze()  # the collector of a fork leaves these objects alone

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.client import AsyncClient, Client, Draft, InvalidField, Unreachable
-from vikingd.client.interrupts import held_back, noted
+from vikingd.client.interrupts import delayed_interrupts, recorded_interrupts
 
 TOP = "viking://resources/docs"
 
@@ -155,11 +155,11 @@ def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_pa
 
 
 def test_ctrl_c_comes_after_what_must_not_be_broken_off() -> None:
-    """`held_back` defers Ctrl-C to the end of its block, and does nothing in other threads."""
+    """`delayed_interrupts` defers Ctrl-C to the end of its block, and only in the main thread."""
     done: list[int] = []
 
     def work() -> None:
-        with held_back():
+        with delayed_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
             while len(done) < 1000:
                 done.append(len(done))
@@ -168,9 +168,9 @@ def test_ctrl_c_comes_after_what_must_not_be_broken_off() -> None:
         work()
     assert len(done) == 1000
     before = signal.getsignal(signal.SIGINT)
-    with ThreadPoolExecutor(1) as pool, held_back():
+    with ThreadPoolExecutor(1) as pool, delayed_interrupts():
         inside = signal.getsignal(signal.SIGINT)
-        assert pool.submit(lambda: held_back().__enter__()).result() is None
+        assert pool.submit(lambda: delayed_interrupts().__enter__()).result() is None
         assert signal.getsignal(signal.SIGINT) is inside is not before
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -184,7 +184,7 @@ def test_ctrl_c_in_a_callback_of_the_collector_is_noted() -> None:
 
     before, event, one = signal.getsignal(signal.SIGINT), threading.Event(), Kept()
     dead = weakref.ref(one, lambda _: signal.raise_signal(signal.SIGINT))
-    with noted(event):
+    with recorded_interrupts(event):
         del one  # raises nothing
     assert dead() is None
     assert event.is_set()

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from tests.client.export_helpers import TOP
-from vikingd.client import AsyncClient, Client, ClientError, pages
+from vikingd.client import AsyncClient, Client, ClientError, endless_listings
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.export_command import Exporter
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
@@ -126,7 +126,7 @@ def test_pages_without_progress_are_an_error(
     hostile: tuple[_Hostile, str], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """A listing of a server that pages for ever ends with an error, in every client."""
-    monkeypatch.setattr(pages, "MOST_EMPTY", 20)
+    monkeypatch.setattr(endless_listings, "MOST_EMPTY", 20)
     daemon, where = hostile
     tokens, daemon.nodes = PAGES[kind]
 

@@ -34,7 +34,7 @@ from vikingd.client import (
 )
 from vikingd.client.admin_calls import create_key
 from vikingd.client.values import When, many_of, micros_of, one_of, struct
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 
 URI = "viking://resources/notes/tea.md"
 

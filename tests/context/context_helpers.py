@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 from vikingd.context.deduplicated_parts import Piece
 from vikingd.context.prompt_context import BuiltContext, Plan, build
-from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder
 
 some = examples(60)
 

@@ -33,7 +33,7 @@ from vikingd.context.prompt_context import BuiltContext, Dropped, Plan, build
 from vikingd.context.text_cuts import LEFT_OUT
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason
 from vikingd.domain.text import approximate_tokens
 
 # Budget

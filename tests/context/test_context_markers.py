@@ -17,7 +17,7 @@ from tests.context.context_helpers import (
 )
 from vikingd.context.prompt_context import Plan, build
 from vikingd.context.tokenizers import open_tokenizer
-from vikingd.domain.prompt import CitationStyle
+from vikingd.domain.prompt_options import CitationStyle
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from vikingd.context.deduplicated_parts import CONTENT, OVERVIEW, Piece
 from vikingd.context.prompt_context import OUTLINED, BuiltContext, Plan, build
 from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.contexts import Draft
-from vikingd.domain.prompt import CitationStyle, DropReason
+from vikingd.domain.prompt_options import CitationStyle, DropReason
 from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.draft_preparation import prepare

@@ -258,7 +258,7 @@ def test_a_bucket_has_what_is_not_above_its_bound(values: list[tuple[str, float]
     """A bucket of a label counts the label's values that are not above its bound."""
     metrics = Metrics()
     for stage, value in values:
-        metrics.took("Find", [Stage(stage, 0.0, value)])
+        metrics.record_stages("Find", [Stage(stage, 0.0, value)])
     (family,) = (f for f in metrics.collect() if f.name == "vikingd_stage_seconds")
     for stage in {stage for stage, _ in values}:
         mine = sorted(value for of, value in values if of == stage)

@@ -27,7 +27,7 @@ from vikingd.daemon import kernel_warm_up, logs
 from vikingd.system import descriptors
 from vikingd.system.private_files import keep_private
 from vikingd.system.scratch import scratch
-from vikingd.telemetry.scrape import Endpoint
+from vikingd.telemetry.metrics_endpoint import Endpoint
 
 
 def mode(path: Path) -> int:

@@ -37,7 +37,7 @@ def exported() -> dict[str, set[str]]:
     """Return the labels of each sample that Prometheus reads, by name, once all is recorded."""
     metrics = Metrics()
     metrics.called("Find", "OK", 0.1)
-    metrics.took("Find", [Stage("score", 0.0, 0.1)])
+    metrics.record_stages("Find", [Stage("score", 0.0, 0.1)])
     metrics.answered("Find", "AUTO", 1, 0.5, degraded=False)
     metrics.planned("RULES")
     metrics.reranked("DONE")

@@ -193,7 +193,7 @@ def test_bars_and_estimates_are_those_of_mcp() -> None:
         "👩‍💻 is fine",
         "カナ 한글",
     ):
-        assert memory_texts.barred(text) == quoted(text)
+        assert memory_texts.with_bars(text) == quoted(text)
         assert memory_texts.tokens(text) >= budget.tokens(text)
     assert memory_texts.tokens("some plain words") == budget.tokens("some plain words")
 
@@ -202,13 +202,13 @@ def test_a_text_keeps_its_budget() -> None:
     """A memory without room is left out, and smaller ones behind it are not."""
     sizes = (600, 900, 9)
     memories = [Shown(i, "entities", "word " * size, "", 1e9) for i, size in enumerate(sizes)]
-    text, ids = memory_texts.of_prompt(memories)
+    text, ids = memory_texts.text_for_prompt(memories)
     assert ids == [0, 2]
     assert budget.tokens(text) <= MAX_TOKENS
-    text, ids = memory_texts.of_start(memories)
+    text, ids = memory_texts.text_at_start(memories)
     assert ids == [0, 2]
     assert budget.tokens(text) <= MAX_TOKENS
-    assert memory_texts.of_start([]) == memory_texts.of_prompt([]) == ("", [])
+    assert memory_texts.text_at_start([]) == memory_texts.text_for_prompt([]) == ("", [])
 
 
 FAULTS = {

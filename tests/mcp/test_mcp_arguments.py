@@ -150,7 +150,7 @@ def test_what_is_meant_without_doubt_is_taken() -> None:
     made = {tool.name: tool for tool in tools(lambda _: nobody, read_only=False)}
     for name, given, expected in MEANT:
         tool, values = made[name], {k: v for k, v in given.items() if v is not None}
-        read = tool.fn_metadata.validate_arguments(tool._forms.taken(values))
+        read = tool.fn_metadata.validate_arguments(tool._forms.converted(values))
         assert {key: read[key] for key in expected} == expected, (name, given)
 
 

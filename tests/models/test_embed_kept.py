@@ -20,10 +20,10 @@ from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.rights import CALLER, LOCAL, Caller
 from vikingd.engine import Engine, EngineSettings
 from vikingd.lanes.call_pools import Threads
-from vikingd.models.embed import kept_queries as kept
-from vikingd.models.embed.kept_queries import FILE, KeptQueries
+from vikingd.models.embed import query_vector_file as kept
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.models.embed.query_embedder import QueryEmbedder
+from vikingd.models.embed.query_vector_file import FILE, QueryVectorFile
 from vikingd.system import sealed_files as sealed
 
 UNIT = np.eye(DIMENSION, dtype=np.float32)
@@ -31,9 +31,9 @@ UNIT = np.eye(DIMENSION, dtype=np.float32)
 
 def _started(
     path: Path, endpoint: Endpoint, *, size: int = 9, model: str = "m", read_only: bool = False
-) -> tuple[QueryEmbedder, KeptQueries]:
+) -> tuple[QueryEmbedder, QueryVectorFile]:
     embedder = QueryEmbedder(open_provider(endpoint.settings()), size)
-    return embedder, KeptQueries(path, embedder, model, DIMENSION, read_only=read_only)
+    return embedder, QueryVectorFile(path, embedder, model, DIMENSION, read_only=read_only)
 
 
 def test_queries_survive_a_restart(endpoint: Endpoint, tmp_path: Path) -> None:

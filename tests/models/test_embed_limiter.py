@@ -58,7 +58,7 @@ def test_a_refusal_pauses_all(
 
     async def main() -> None:
         limit = Limiter(4)
-        limit.heard(status, headers)
+        limit.adapt(status, headers)
         async with limit, limit:
             pass
 
@@ -79,8 +79,8 @@ def test_nothing_is_sent_while_no_request_is_left(
 
         async def main(what: str = what) -> None:
             limit = Limiter(4)
-            limit.heard(200, {f"x-ratelimit-remaining-{what}": "1"})
-            limit.heard(
+            limit.adapt(200, {f"x-ratelimit-remaining-{what}": "1"})
+            limit.adapt(
                 200,
                 {f"x-ratelimit-remaining-{what}": "0", f"x-ratelimit-reset-{what}": reset},
             )
@@ -96,17 +96,17 @@ def test_refusals_halve_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> No
     clock = _Clock(monkeypatch)
     limit = Limiter(8)
     for _ in range(3):
-        limit.heard(429, {"retry-after": "5"})
+        limit.adapt(429, {"retry-after": "5"})
     assert limit.limit == 4
     for _ in range(5):
         clock.now += 10
-        limit.heard(429, {"retry-after": "5"})
+        limit.adapt(429, {"retry-after": "5"})
     assert limit.limit == 1
     for _ in range(3):
-        limit.heard(200, {})
+        limit.adapt(200, {})
     assert 2 <= limit.limit < 4
     for _ in range(100):
-        limit.heard(200, {})
+        limit.adapt(200, {})
     assert limit.limit == 8
 
 

@@ -39,13 +39,13 @@ def tei(url: str, **other: Any) -> BackendSettings:
 def play(
     script: Callable[[Request], Reply],
     scene: Callable[[Rerankers, ScriptedServer], Awaitable[None]],
-    took: Callable[[str, str, float], None] = lambda *_: None,
+    record_call: Callable[[str, str, float], None] = lambda *_: None,
     **other: Any,
 ) -> ScriptedServer:
     """Run a scene with one backend, whose server follows the script."""
 
     async def run(server: ScriptedServer) -> None:
-        made = Rerankers([tei(server.url, **other)], took)
+        made = Rerankers([tei(server.url, **other)], record_call)
         try:
             await scene(made, server)
         finally:
@@ -321,7 +321,7 @@ def test_each_call_is_told_with_its_time() -> None:
     play(
         lambda request: next(replies, None) or answer(request),
         scene,
-        took=lambda *call: told.append(call),
+        record_call=lambda *call: told.append(call),
         model="m",
     )
     assert [(name, how) for name, how, _ in told] == [("http/m", "FAILED"), ("http/m", "DONE")]

@@ -23,7 +23,7 @@ from vikingd.client import (
     TimedOut,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.client.session_points import KEY, Seen
+from vikingd.client.session_points import KEY, SeenPoints
 from vikingd.domain import errors
 from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import GetRequest
@@ -209,7 +209,7 @@ def _is_told(point: Point, told: tuple[Point, ...]) -> bool:
 def test_overtaking_replies_keep_the_session(seed: int) -> None:
     """In any order of replies, epochs and losses, a reply has all that was seen before its call."""
     rng = random.Random(seed)
-    history, seen = History("5", (("e0", 0),), 1), Seen()
+    history, seen = History("5", (("e0", 0),), 1), SeenPoints()
     known: set[Point] = set()  # points that the session saw and whose loss it was not told
     flying: list[tuple[str, set[Point], str, bool]] = []  # what was sent, known and replied
     for step in range(300):

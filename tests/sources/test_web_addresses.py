@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 from vikingd.domain import uri as uris
 from vikingd.sources import host_addresses
-from vikingd.sources.host_addresses import HostAddresses, Inward, is_public
+from vikingd.sources.host_addresses import HostAddresses, PrivateHost, is_public
 from vikingd.sources.page_addresses import Bounds, canonical
 from vikingd.sources.page_files import Page, PageFiles
 
@@ -139,7 +139,7 @@ def test_only_the_named_host_may_be_private(
         assert asyncio.run(resolve()) == found
         assert asked == [host]
     else:
-        with pytest.raises(Inward, match=r"is not public|is a link-local address"):
+        with pytest.raises(PrivateHost, match=r"is not public|is a link-local address"):
             asyncio.run(resolve())
 
 

@@ -18,8 +18,8 @@ from tests.store.store_helpers import DOCS, file, opened, put, uris
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.system import sealed_files as sealed
-from vikingd.system.log_frames import broken_frame
 from vikingd.system.revision_marks import Mark, MarkFile
+from vikingd.system.wal_frames import broken_frame
 
 LOG = f"{DATABASE}-wal"
 HEADER, FRAME = 32, 24 + 4096

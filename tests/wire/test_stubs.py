@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.domain.contexts import MAX_DIMENSION
-from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES, MAX_SHOWN
+from vikingd.domain.pattern_queries import MAX_GLOB_BYTES, MAX_PATTERN_BYTES, MAX_SHOWN
 from vikingd.domain.uri import MAX_BYTES
 from vikingd.index.metadata.metadata_filters import MAX_CLAUSES
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES

@@ -12,7 +12,7 @@ from vikingd.access.peers import address_of
 LOGGER = "vikingd.audit"
 MAX_OBJECTS = 5
 MAX_CHARACTERS = 190
-"""Maximum of each value and each object; five objects stay below the log's bound of a value."""
+"""The most characters of a value or an object. So five objects fit into one value of the log."""
 
 _CUT = "\\..."  # no value has this in it, because a backslash is escaped
 

@@ -21,19 +21,21 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.access import records
+from vikingd.access.key_tables import Connection
 from vikingd.access.keys_file import FILE, KeysFile
 from vikingd.access.keys_schema import COPY
 from vikingd.access.quotas import Limits
-from vikingd.access.tables import Connection
 from vikingd.domain import errors
 from vikingd.domain.rights import DEFAULT_TENANT, Caller
 
 HAD_KEY = "keys-needed"
-"""The mark of the keys, beside them from the first key on: without the keys vikingd does not start
-open, and with older ones it does not start."""
+"""The name of the mark beside the file of keys, which exists from the first key on.
+
+With the mark, vikingd does not start without keys, or with older ones, after a loss of that file.
+"""
 
 MAX_KEYS = 5000
-"""Keys of one tenant, revoked ones included: a list of them fits into one reply."""
+"""The most keys of one tenant, revoked ones included; their list fits into one reply."""
 
 _MAX_LIMITS = 10_000  # tenants whose limits are kept in memory; callers may name missing ones
 _MAX_CALLERS = 1000  # of an operator's key, one for each tenant that it names
@@ -164,7 +166,7 @@ class KeyStore:
         return None
 
     async def catch_up(self) -> None:
-        """Do nothing; `SharedKeys` reads the changes of other nodes here."""
+        """Do nothing: only `SharedKeys`, a subclass, has changes of other nodes to read."""
 
     def tenant_limits(self, tenant: str) -> Limits:
         """Return the limits of a tenant from a cache, which the next call of `caller` refreshes."""

@@ -17,11 +17,11 @@ from pathlib import Path
 from vikingd.access.keys_schema import State, connect, read_state, state_of
 from vikingd.access.records import COLUMNS, key_of
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed, StoreInUse
-from vikingd.system.log_frames import broken_frame, log_of
 from vikingd.system.open_files import OpenFiles
 from vikingd.system.regular_files import check_regular
 from vikingd.system.revision_marks import MarkFile
 from vikingd.system.sealed_files import sync
+from vikingd.system.wal_frames import broken_frame, log_of
 
 FILE = "access.sqlite3"
 """The name of the file in the data directory."""

@@ -46,7 +46,7 @@ _VERSION = 1
 _COLUMNS = "PRAGMA table_info(keys)"
 
 COPY = "copy"
-"""The row of the table `state` in a file that is a copy of the keys in a database."""
+"""The name of the row of `state` that marks a file as a copy of the keys in a database."""
 
 
 class State(NamedTuple):

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from vikingd.access.key_tables import Connection
 from vikingd.access.quotas import Limits
-from vikingd.access.tables import Connection
 from vikingd.domain.checksums import KEY, checksum
 from vikingd.domain.errors import InvalidField, StoreDamaged
 from vikingd.domain.rights import DEFAULT_TENANT, Grant, Right
@@ -23,10 +23,10 @@ COLUMNS = (
     'id, tenant, "user", grants, is_operator, created_at, expires_at, used_at, revoked_at, limits, '
     "subject, note"
 )
-"""The columns of `key_of`."""
+"""The columns of a row for `key_of`."""
 
 SEALED = f"SELECT {KEY}, checksum FROM keys"
-"""Reads keys for `check_seal`."""
+"""The query that reads keys with their checksums, for `check_seal`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
+from vikingd.access.key_tables import Connection, SharedTables
 from vikingd.access.keys import KeyStore
 from vikingd.access.keys_schema import COPY
 from vikingd.access.records import COLUMNS
-from vikingd.access.tables import Connection, SharedTables
 from vikingd.domain.errors import StoreMismatch, VikingError
 
 _Rows: TypeAlias = list[tuple[Any, ...]]
@@ -89,7 +89,7 @@ class SharedKeys(KeyStore):
         """
         with self._copying:
             timeline = self._tables.timeline()
-            with self._tables.asking() as db:
+            with self._tables.reading() as db:
                 state = dict(db.execute("SELECT name, value FROM state"))
                 newest, had_key = state["changes"], state["had_key"]
                 is_known = timeline == self._timeline and newest >= self._copied >= 0
@@ -135,10 +135,10 @@ class SharedKeys(KeyStore):
         self.copy()
 
     def _reading(self) -> AbstractContextManager[Connection]:
-        return self._tables.asking()
+        return self._tables.reading()
 
     def _recording(self) -> AbstractContextManager[Connection]:
-        return self._tables.noting()
+        return self._tables.changing_silently()
 
     def close(self) -> None:
         """Write the times of last use and close the file."""

@@ -13,9 +13,9 @@ from math import inf
 from vikingd.access.peers import address_of
 
 FREE = 10
-"""Failures of an address without a delay."""
+"""The number of wrong keys from one address that are refused without a delay."""
 LONGEST = 2.0
-"""Seconds of the longest delay."""
+"""The longest delay in seconds."""
 MOST_ADDRESSES = 10_000
 MOST_WAITING = 1_000
 
@@ -57,7 +57,7 @@ class Failures:
     def delay(self, peer: str) -> float:
         """Count a wrong key from a gRPC peer; return for how many seconds to delay the refusal."""
         now = self._clock()
-        name = counted_as(peer)
+        name = counted_address(peer)
         address = self._addresses.get(name)
         if address is None:
             address = self._addresses[name] = _Address(now)
@@ -90,7 +90,7 @@ class Failures:
             self._waiting -= 1
 
 
-def counted_as(peer: str) -> str:
+def counted_address(peer: str) -> str:
     """Return the address under which a gRPC peer is counted; for IPv6 its /64 network."""
     name = address_of(peer)
     try:

@@ -33,7 +33,7 @@ from vikingd.domain.answers import (
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find_query import FindQuery
-from vikingd.domain.hidden import marked
+from vikingd.domain.hidden_characters import marked
 from vikingd.domain.retrieve_query import Include, RetrieveQuery
 from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.domain.uri import context_type

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import re2
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.hidden import WITHIN_WORDS
+from vikingd.domain.hidden_characters import WITHIN_WORDS
 
 MAX_PROGRAM = 10_000
-"""Instructions of a compiled pattern."""
+"""The most instructions of a compiled pattern."""
 
 # The hidden characters that divide no word, without the selectors: they are behind emoji, and would
 # make each text with emoji slow. RE2 reads bytes.
@@ -79,7 +79,7 @@ class Pattern:
                 "classes",
             )
         self.size: int = self._compiled.programsize
-        self.names_hidden = bool(hidden.first(text) or _ASKS_FOR_HIDDEN.search(text))
+        self.names_hidden = bool(hidden_characters.first(text) or _ASKS_FOR_HIDDEN.search(text))
 
     def search(self, text: bytes, start: int, end: int) -> Span | None:
         """Return the span of the first match within [start, end) of a text in UTF-8."""
@@ -102,7 +102,7 @@ def line_pattern(text: str, *, case_insensitive: bool, literal: bool) -> Pattern
         InvalidField: `pattern` is no pattern.
     """
     options = {"case_sensitive": not case_insensitive, "literal": literal, "never_nl": True}
-    text = hidden.removed(text) or text
+    text = hidden_characters.removed(text) or text
     if "\n" in text:
         raise InvalidField("pattern", "has a line break: each line is searched by itself")
     if literal:

@@ -11,7 +11,7 @@ from vikingd.browse.work_limit import Work
 from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
-from vikingd.domain.patterns import ABSTRACT, CONTENT, GrepMatch, GrepQuery, Position
+from vikingd.domain.pattern_queries import ABSTRACT, CONTENT, GrepMatch, GrepQuery, Position
 from vikingd.store.reads import Reads
 from vikingd.store.reads.context_reads import AFTER
 from vikingd.store.reads.tree_walk import Node, Walk

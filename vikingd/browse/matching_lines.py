@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from vikingd.browse.compiled_patterns import MAYBE_HIDDEN, Pattern
 from vikingd.browse.work_limit import Work
-from vikingd.domain import cancellation, hidden
-from vikingd.domain.patterns import MAX_SHOWN
+from vikingd.domain import cancellation, hidden_characters
+from vikingd.domain.pattern_queries import MAX_SHOWN
 
 _SLICE_WORK = 1 << 25  # bytes times instructions of one search, some 0.3 s at worst
 _FEW = 64  # characters that may be hidden
@@ -94,7 +94,7 @@ class LineSearch:
 
 
 def _without_hidden(text: bytes) -> bytes:
-    """Return a text in UTF-8 without hidden characters, see `hidden.removed`."""
+    """Return a text in UTF-8 without hidden characters, see `hidden_characters.removed`."""
     found = list(islice(MAYBE_HIDDEN.finditer(text), _FEW))
     if len(found) < _FEW:  # to decode all would take far longer
         kept, after = [], 0
@@ -104,7 +104,7 @@ def _without_hidden(text: bytes) -> bytes:
                 after = end
         return b"".join([*kept, text[after:]]) if kept else text
     decoded = text.decode(errors="surrogateescape")
-    return hidden.removed(decoded).encode(errors="surrogateescape")
+    return hidden_characters.removed(decoded).encode(errors="surrogateescape")
 
 
 def _is_hidden(text: bytes, start: int, end: int) -> bool:
@@ -112,7 +112,7 @@ def _is_hidden(text: bytes, start: int, end: int) -> bool:
     low, high = max(start - _BESIDE, 0), min(end + _BESIDE, len(text))
     before = text[_character(text, low) : start].decode(errors="replace")
     rest = text[start : _character(text, high)].decode(errors="replace")
-    return hidden.is_at(before + rest, len(before))
+    return hidden_characters.is_at(before + rest, len(before))
 
 
 def _character(text: bytes, at: int) -> int:

@@ -10,7 +10,7 @@ from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.patterns import GlobEntry, GlobQuery, NodeKind
+from vikingd.domain.pattern_queries import GlobEntry, GlobQuery, NodeKind
 from vikingd.store.reads import Reads
 from vikingd.store.reads.context_reads import AFTER
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 MAX_NODES = 100_000
-"""Contexts that one call looks at."""
+"""The most contexts that one call looks at."""
 MAX_WORK = 1 << 31
-"""Bytes times instructions of the pattern, in one call: 64 MiB with a small pattern."""
+"""The most work of one call, in bytes times instructions of its pattern."""
 
 _LEAST_SIZE = 32  # instructions; a smaller pattern takes no less time
 _OF_A_NODE = MAX_WORK // MAX_NODES  # bytes times instructions of its path, in the same time

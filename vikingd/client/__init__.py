@@ -147,8 +147,8 @@ if TYPE_CHECKING:
         TracedDirectory,
         TracedMean,
     )
-    from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
-    from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason, RecallPath
+    from vikingd.domain.pattern_queries import GlobEntry, GrepMatch, NodeKind
+    from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason, RecallPath
     from vikingd.domain.retrieve_query import (
         Boost,
         Include,
@@ -221,8 +221,8 @@ _NAMES = {
         "FindTrace Levels Method Preference RerankStatus ScoreParts StopReason "
         "TracedDirectory TracedMean"
     ),
-    "vikingd.domain.patterns": "GlobEntry GrepMatch NodeKind",
-    "vikingd.domain.prompt": "CitationStyle ContextOrder DropReason RecallPath",
+    "vikingd.domain.pattern_queries": "GlobEntry GrepMatch NodeKind",
+    "vikingd.domain.prompt_options": "CitationStyle ContextOrder DropReason RecallPath",
     "vikingd.domain.retrieve_query": "Boost Include ItemTrace Mode Outcome Rrf WeightedSum",
     "vikingd.domain.rights": "Right",
     "vikingd.domain.search_query": (
@@ -232,7 +232,7 @@ _NAMES = {
     "vikingd.ingest.import_remarks": "Unreadable",
     "vikingd.memory.memory_types": "RememberOutcome SalienceParts",
 }
-"""The names of each module; a name loads its own module, when it is first used."""
+"""The public names of each module; a module is loaded when one of its names is first used."""
 
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _OTHERWISE = {
@@ -241,7 +241,7 @@ _OTHERWISE = {
     "find_request": "find",
     "retrieve_request": "retrieve",
 }
-"""The names that are others in their modules."""
+"""The public names that differ from the names in their modules."""
 
 # fmt: off
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.client.methods import If, method, stream
+from vikingd.client.methods import RetryCondition, method, stream
 from vikingd.client.values import each
 from vikingd.domain.rights import Right
 from vikingd.pb import access_pb2, admin_pb2
@@ -365,7 +365,7 @@ def rotate_key(
     access_pb2.PutTenantResponse,
     Tenant,
     part="tenant",
-    retried=If("without create", lambda request: not request.create),
+    retried=RetryCondition("without create", lambda request: not request.create),
 )
 def put_tenant(
     name: str, *, limits: Mapping[str, int] | None = None, create: bool = False

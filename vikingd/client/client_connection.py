@@ -31,11 +31,11 @@ from vikingd.client.connection_defaults import (
     DEFAULT_TIMEOUT,
 )
 from vikingd.client.credentials import Credentials, check_address, is_several
+from vikingd.client.endless_listings import ListingCheck
 from vikingd.client.methods import Method, Stubs
 from vikingd.client.multi_call_steps import arun, run
-from vikingd.client.pages import Progress
 from vikingd.client.rpc_methods import RETRIED, Methods
-from vikingd.client.session_points import KEY, Seen
+from vikingd.client.session_points import KEY, SeenPoints
 from vikingd.client.unreachable_daemon import error_text, with_fault_of_host
 from vikingd.domain.daemon_addresses import UNIX, USER
 
@@ -90,7 +90,7 @@ def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any
 
 
 def with_functions(kind: C) -> C:
-    """Set, in a class of clients, a plain function for each declared Method; return the class."""
+    """Give a class of clients a plain function for each declared Method, and return the class."""
     for name in dir(kind):
         method = inspect.getattr_static(kind, name)
         if isinstance(method, Method):
@@ -153,7 +153,7 @@ class _Connected(Methods):
         )
         self._metadata = self._credentials.metadata()
         self.consistent = consistent
-        self._seen = Seen()
+        self._seen = SeenPoints()
         self._commits: set[Any] = set()  # futures or tasks
         target, named, channel = self._credentials.target(self._at)
         policy = "round_robin" if is_several(target) else "pick_first"
@@ -195,7 +195,7 @@ class _Connected(Methods):
         other = copy.copy(self)
         other._credentials = self._credentials.with_key(self._at, key, tenant)
         other._metadata = other._credentials.metadata()
-        other._seen = Seen()  # the key may be of another tenant
+        other._seen = SeenPoints()  # the key may be of another tenant
         return other
 
     @property
@@ -285,7 +285,7 @@ class Connection(_Connected):
     _secure = staticmethod(grpc.secure_channel)
 
     def close(self) -> None:
-        """Ends the connection; calls in flight fail."""
+        """End the connection; calls in flight fail."""
         self._channel.close()
         self._channel_once.close()
 
@@ -356,7 +356,7 @@ class Connection(_Connected):
             return rest(self, stub, request, self._send(stub, request, method))
 
         def rest(self: Self, stub: Any, request: Any, page: Any) -> Iterator[Any]:
-            progress = Progress()
+            progress = ListingCheck()
             while True:
                 progress.check(getattr(page, method.part), page.next_page_token)
                 yield from map(read, getattr(page, method.part))
@@ -393,7 +393,7 @@ class AsyncConnection(_Connected):
     _secure = staticmethod(grpc.aio.secure_channel)
 
     async def close(self) -> None:
-        """Ends the connection; calls in flight fail."""
+        """End the connection; calls in flight fail."""
         await self._channel.close(None)
         await self._channel_once.close(None)
 
@@ -461,7 +461,7 @@ class AsyncConnection(_Connected):
             return all_pages(self, method(*args, **kwargs))
 
         async def all_pages(self: Self, request: Any) -> AsyncIterator[Any]:
-            progress = Progress()
+            progress = ListingCheck()
             stub = self._stub(method, request)
             while True:
                 page = await self._send(stub, request, method)

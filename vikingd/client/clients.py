@@ -57,7 +57,7 @@ class Client(Connection, BlockingMethods):
 
     @checked
     def memories(self, *, user: str = "", project: str = "", kind: str = "") -> Memories:
-        """Returns the memories, to list, edit and delete: `for memory in client.memories()`.
+        """Return the memories, to list, edit and delete: `for memory in client.memories()`.
 
         Args:
             user: those of this user; "~": the user of the client's key.
@@ -115,7 +115,7 @@ class Client(Connection, BlockingMethods):
         return result
 
     def close(self) -> None:
-        """Waits for the commits, and ends the connection; calls in flight fail."""
+        """Wait for the commits, and end the connection; calls in flight fail."""
         wait(list(self._commits))
         super().close()
 
@@ -139,7 +139,7 @@ class Client(Connection, BlockingMethods):
         max_pages: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
-        """Imports files, or a source by its address; unchanged contexts are not written again.
+        """Import files, or a source by its address; unchanged contexts are not written again.
 
         It returns when all contexts are found by their text; vectors follow. After Ctrl-C the
         imported contexts stay, and the next import continues from there.
@@ -199,7 +199,7 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
 
     @checked
     def memories(self, *, user: str = "", project: str = "", kind: str = "") -> AsyncMemories:
-        """Returns the memories: `async for memory in client.memories()`; see Client.memories."""
+        """Return the memories: `async for memory in client.memories()`; see Client.memories."""
         return AsyncMemories(self, user, project, kind)
 
     @checked
@@ -230,7 +230,7 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         return task
 
     async def close(self) -> None:
-        """Waits for the commits, and ends the connection; calls in flight fail."""
+        """Wait for the commits, and end the connection; calls in flight fail."""
         if self._commits:
             await asyncio.wait(self._commits)
         await super().close()
@@ -255,7 +255,7 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         max_pages: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
-        """Imports files, on a thread; see Client.import_path.
+        """Import files, on a thread; see Client.import_path.
 
         `progress` is called on the event loop. After a cancellation the import ends when the
         batches in flight are done.

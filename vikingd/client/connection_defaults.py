@@ -6,4 +6,4 @@ ADDRESS_VARIABLE = "VIKINGD_ADDRESS"
 DEFAULT_ADDRESS = "127.0.0.1:7716"
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds for each call."""
+"""The default deadline of each call, in seconds."""

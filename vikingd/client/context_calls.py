@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from vikingd.client.documents import DOCUMENTS, Given, context_input, document_expected, document_of
-from vikingd.client.methods import If, method, pages
+from vikingd.client.methods import RetryCondition, method, pages
 from vikingd.client.values import Many, flat, many_of, one_of
 from vikingd.domain.contexts import ContextType, Relation
-from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
+from vikingd.domain.pattern_queries import GlobEntry, GrepMatch, NodeKind
 from vikingd.domain.store_changes import PutOutcome, PutRefusal
 from vikingd.pb import contexts_pb2
 
@@ -94,7 +94,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """Outcomes in the order of the contexts; the changes are visible from `revision` on.
+    """The outcome for each context of a put, in order; they are visible from `revision` on.
 
     With `partial_success`, `refusals` has the reason of each refused context.
     """
@@ -140,7 +140,7 @@ class LinkResult:
 @method(
     contexts_pb2.PutResponse,
     PutResult,
-    retried=If(
+    retried=RetryCondition(
         "without an expected_revision",
         lambda request: not any(c.HasField("expected_revision") for c in request.contexts),
     ),
@@ -178,7 +178,7 @@ def put(
 @method(
     contexts_pb2.DeleteResponse,
     DeleteResult,
-    retried=If("with allow_missing", lambda request: bool(request.allow_missing)),
+    retried=RetryCondition("with allow_missing", lambda request: bool(request.allow_missing)),
 )
 def delete(
     *uris: str | Iterable[str], allow_missing: bool = False, expected_revision: int | None = None

@@ -199,7 +199,7 @@ def _several(text: str) -> list[Address]:
 
 
 _SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
-"""The beginnings of gRPC's own names of targets."""
+"""The prefixes of addresses in gRPC's own notation."""
 
 
 def check_address(address: str, typed: str = 'Client("{}")') -> None:

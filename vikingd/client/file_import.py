@@ -18,7 +18,7 @@ from vikingd.client.batch_results import BatchResult, Failure
 from vikingd.client.batches import batches, encoded, put_in_parts
 from vikingd.client.client_errors import ClientError, NotFound
 from vikingd.client.import_summary import ImportSummary
-from vikingd.client.interrupts import held_back
+from vikingd.client.interrupts import delayed_interrupts
 from vikingd.client.messages import MessageClient
 from vikingd.client.multi_call_steps import run
 from vikingd.client.replies import entry_of, micros
@@ -116,7 +116,7 @@ class Importer:
                 for batch in batches(self._changed(items)):
                     if len(self._pending) == IN_FLIGHT:
                         self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
-                    with held_back():
+                    with delayed_interrupts():
                         self._pending.add(pool.submit(run, self._client, put_in_parts(batch)))
                 self._collect(wait(self._pending).done)
                 self._check_cancelled()

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def delayed_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block.
 
     KeyboardInterrupt within a method of a thread pool could leave the lock of the pool locked.
@@ -33,7 +33,7 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def noted(event: threading.Event) -> Iterator[None]:
+def recorded_interrupts(event: threading.Event) -> Iterator[None]:
     """Set `event` at Ctrl-C during the block, before KeyboardInterrupt is raised.
 
     Python drops a KeyboardInterrupt that is raised within a callback of the garbage collector. So

@@ -75,7 +75,7 @@ class Daemon:
             raise
 
     def stop(self) -> None:
-        """Ends the daemon and waits for it; a second call does nothing."""
+        """End the daemon and wait for it; a second call does nothing."""
         self._end()
 
 
@@ -157,7 +157,7 @@ class LocalClient(Client):
         self._daemon = daemon  # copies of this client share it
 
     def close(self) -> None:
-        """Ends the connection and the daemon."""
+        """End the connection and the daemon."""
         super().close()
         self._daemon.stop()
 
@@ -173,7 +173,7 @@ class AsyncLocalClient(AsyncClient):
         self._daemon = daemon
 
     async def close(self) -> None:
-        """Ends the connection and the daemon."""
+        """End the connection and the daemon."""
         await super().close()
         await asyncio.to_thread(self._daemon.stop)
 

@@ -18,7 +18,7 @@ from vikingd.client.memory_results import (
     ReinforceResult,
     RememberResult,
 )
-from vikingd.client.methods import If, method
+from vikingd.client.methods import RetryCondition, method
 from vikingd.client.values import (
     Many,
     When,
@@ -30,14 +30,14 @@ from vikingd.client.values import (
     vector_bytes,
 )
 from vikingd.domain.long_queries import fitted
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
     from vikingd.client.values import Vector
 
-_NAMED = If("with a request_id", lambda request: bool(request.request_id))
+_NAMED = RetryCondition("with a request_id", lambda request: bool(request.request_id))
 
 
 # A repetition may count accesses twice.
@@ -149,8 +149,8 @@ def remember(
         uri: the file, in place of project and type.
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
-        exact: reinforce a memory of the same wording only, not one of the same words in another
-            wording.
+        exact: reinforce only a memory with the same text; False: also one that differs only in
+            words such as articles.
         pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
             memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.
@@ -241,7 +241,7 @@ def forget(
 ) -> memories_pb2.ForgetRequest:
     """Remove memories by their ids, or all memories of a scope that meet every criterion.
 
-    Criteria spare what is pinned, the profile, instructions, and what speaks of health.
+    Criteria never remove pinned memories, the profile, instructions and memories about health.
 
     Args:
         ids: the ids of the memories, one by one or as a list.

@@ -26,7 +26,7 @@ _NEW_MESSAGES = 200  # of one call; a commit of more makes several calls
 _CONTEXT = 10  # messages before the new ones that a call has too
 
 _UNSURE = (DeadlinePassed, Stopping, TimedOut, Unreachable)
-"""Errors of a call that the daemon may have done."""
+"""The errors after which it is unknown whether the daemon has done the call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Memories(_Scope):
         return self.list()
 
     def list(self) -> Iterator[MemoryEntry]:
-        """Yields the memories, by file and place.
+        """Yield the memories, by file and place.
 
         Raises:
             ClientError: the daemon refuses a call.
@@ -111,7 +111,7 @@ class Memories(_Scope):
                     yield from entries_of(self._client.get(file.uri))
 
     def edit(self, memory: int | MemoryEntry, text: str) -> MemoryEntry:
-        """Replaces the text of a memory; its counters and times stay, and it gets a new id.
+        """Replace the text of a memory; its counters and times stay, and it gets a new id.
 
         Args:
             memory: the memory, or its id.
@@ -124,7 +124,7 @@ class Memories(_Scope):
         return run(self._client, _edit(memory, text))
 
     def delete(self, *memories: int | MemoryEntry) -> ForgetResult:
-        """Deletes memories, given by their ids or themselves.
+        """Delete memories, given by their ids or themselves.
 
         Raises:
             NotFound: one of them does not exist; nothing was deleted.
@@ -143,7 +143,7 @@ class AsyncMemories(_Scope):
         return self.list()
 
     async def list(self) -> AsyncIterator[MemoryEntry]:
-        """Yields the memories; see Memories.list."""
+        """Yield the memories; see Memories.list."""
         for root in self._roots:
             try:
                 async for file in self._client.tree(root):
@@ -155,11 +155,11 @@ class AsyncMemories(_Scope):
                 self._check_empty(root, error)
 
     async def edit(self, memory: int | MemoryEntry, text: str) -> MemoryEntry:
-        """Replaces the text of a memory; see Memories.edit."""
+        """Replace the text of a memory; see Memories.edit."""
         return await arun(self._client, _edit(memory, text))
 
     async def delete(self, *memories: int | MemoryEntry) -> ForgetResult:
-        """Deletes memories; see Memories.delete."""
+        """Delete memories; see Memories.delete."""
         return await self._client.forget(*_ids(memories))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vikingd.client.results import Rows, Timings
 from vikingd.domain.answers import Confidence, Degraded
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.memory.memory_types import Remembered as RememberOutcome
 from vikingd.memory.memory_types import SalienceParts
 

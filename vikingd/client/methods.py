@@ -86,7 +86,7 @@ def _largest(rpc: Any) -> dict[str, int]:
     return found | ({"limit": count, "top_k": count} if count else {})
 
 
-class If(NamedTuple):
+class RetryCondition(NamedTuple):
     """A condition under which a request may be sent again: `words` for people, and a predicate."""
 
     words: str
@@ -128,7 +128,7 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
         result: Any,
         *,
         part: str = "",
-        retried: bool | If = False,
+        retried: bool | RetryCondition = False,
     ) -> None:
         update_wrapper(cast("Any", self), function)
         self.name = function.__name__.rstrip("_")
@@ -171,7 +171,7 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
 
     def is_repeatable(self, request: Any) -> bool:
         """Return True if the declaration allows to send this request again."""
-        return self.retried.holds(request) if isinstance(self.retried, If) else True
+        return self.retried.holds(request) if isinstance(self.retried, RetryCondition) else True
 
     def may_repeat(self, request: Any) -> bool:
         """Return True if a request may be sent again even if the daemon may have done its work."""
@@ -193,16 +193,16 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
     def _again(self) -> str:
         if self.kind == "steps":
             return ""
-        if isinstance(self.retried, If):
+        if isinstance(self.retried, RetryCondition):
             return f"\n\nSent again, {self.retried.words}, when the daemon is unavailable."
         itself = "Sent again" if self.retried else "Not sent again by itself"
         return f"\n\n{itself} when the daemon is unavailable."
 
 
 def method(
-    reply: type[Reply], result: type[Result], *, part: str = "", retried: bool | If
+    reply: type[Reply], result: type[Result], *, part: str = "", retried: bool | RetryCondition
 ) -> Callable[[Callable[P, Made]], Method[P, Made, Result, Coroutine[Any, Any, Result], Reply]]:
-    """Make a method of a function that builds a request.
+    """Return a decorator for a function that builds a request: it makes a Method of the function.
 
     Args:
         reply: the reply of the RPC.
@@ -219,7 +219,7 @@ def pages(
 ) -> Callable[
     [Callable[P, Made]], Method[P, Made, Iterator[Result], AsyncIterator[Result], Iterator[Reply]]
 ]:
-    """Make a method of a function that builds the request of a listing.
+    """Return a decorator as `method` does, for a function that builds the request of a listing.
 
     Args:
         item: the message of an item.
@@ -234,7 +234,7 @@ def stream(
 ) -> Callable[
     [Callable[P, Made]], Method[P, Made, Iterator[Result], AsyncIterator[Result], Iterator[Reply]]
 ]:
-    """Make a method of a function that builds a request; the reply is a stream of parts."""
+    """Return a decorator as `method` does, for a request whose reply is a stream of messages."""
     return lambda build: Method(build, "stream", part, result)
 
 
@@ -244,5 +244,5 @@ def composed(
     [Callable[P, Steps[Result]]],
     Method[P, Steps[Result], Result, Coroutine[Any, Any, Result], Never],
 ]:
-    """Make a method of a generator function of several calls."""
+    """Return a decorator as `method` does, for a generator function that makes several calls."""
     return lambda function: Method(function, "steps", None, result)

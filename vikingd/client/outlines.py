@@ -12,12 +12,12 @@ from vikingd.client.multi_call_steps import Call, Steps
 from vikingd.client.results import Rows
 from vikingd.domain import uri as uris
 from vikingd.domain.line_numbers import lines_behind
-from vikingd.domain.patterns import NodeKind
+from vikingd.domain.pattern_queries import NodeKind
 from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.system.install_command import install_command
 
 MAX_FILES = 500
-"""Files below a directory that are read, unless more are asked for."""
+"""The most files below a directory that are read, unless the caller gives a limit."""
 
 _NOT_INSTALLED = "GRAMMAR_NOT_INSTALLED"
 _NO_OUTLINE = "its language is not known, or its syntax cannot be read"

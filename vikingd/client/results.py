@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, 
 from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.find_query import FindTrace, RerankStatus, ScoreParts
-from vikingd.domain.prompt import DropReason
+from vikingd.domain.prompt_options import DropReason
 from vikingd.domain.retrieve_query import ItemTrace, Outcome
 from vikingd.domain.search_query import QueryPlan, TypedQuery
 from vikingd.domain.text import join_lines

@@ -34,7 +34,7 @@ from vikingd.client.values import (
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find_query import Levels, Method, Preference
 from vikingd.domain.long_queries import fitted
-from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder
 from vikingd.domain.retrieve_query import Boost, Include, Mode, Rrf, WeightedSum
 from vikingd.domain.search_query import SearchMode
 from vikingd.pb import retrieval_pb2

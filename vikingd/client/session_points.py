@@ -17,12 +17,12 @@ from collections.abc import Iterable
 from typing import Any
 
 KEY = "vikingd-point"
-"""The name of the metadata, in both directions."""
+"""The key of the gRPC metadata with the points, in requests and replies."""
 
 _Epochs = dict[tuple[str, str], int]
 
 
-class Seen:
+class SeenPoints:
     """The points of a session: its newest revision of each (store, epoch); safe for any thread."""
 
     def __init__(self) -> None:

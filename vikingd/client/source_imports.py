@@ -24,7 +24,7 @@ from vikingd.client.client_errors import (
 )
 from vikingd.client.file_import import Importer, Item
 from vikingd.client.import_summary import ImportSummary
-from vikingd.client.interrupts import noted
+from vikingd.client.interrupts import recorded_interrupts
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain import uri as uris
@@ -198,15 +198,15 @@ def import_source(
 def _fetch(
     address: Address,
     record: Record,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch a source on a thread, which ends soon after `cancelled` is set, also by Ctrl-C.
 
     The main thread wakes up now and then, because another thread may have received the signal.
     """
-    with ThreadPoolExecutor(1) as pool, noted(cancelled):
-        work = pool.submit(fetch, address, record, told, cancelled)
+    with ThreadPoolExecutor(1) as pool, recorded_interrupts(cancelled):
+        work = pool.submit(fetch, address, record, advance, cancelled)
         while not work.done():
             wait([work], timeout=_LOOK)
         return work.result()

@@ -11,7 +11,7 @@ from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import DeleteResponse
 
 MAX_DELETES = 1000
-"""Maximum URIs of one call."""
+"""The most URIs of one call."""
 
 
 def delete_in_parts(

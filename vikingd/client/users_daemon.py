@@ -21,7 +21,7 @@ from vikingd.system.daemon_log import last_lines
 from vikingd.system.user_paths import user_log, user_socket, user_store
 
 UNSENT = "failed to connect to all addresses"
-"""Begins gRPC's message for a call that was not sent."""
+"""The beginning of gRPC's message for a call that was not sent."""
 
 _FRESH = 1.0  # seconds after an answer in which the daemon is not looked for
 _LOOK = 0.05  # seconds between two looks during a start

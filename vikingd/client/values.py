@@ -39,7 +39,7 @@ E = TypeVar("E", bound=IntEnum)
 T = TypeVar("T")
 
 Many: TypeAlias = E | str | Iterable[E | str]
-"""One member, or several; a str is the name of one."""
+"""One enum member or several; a str is the name of a member."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

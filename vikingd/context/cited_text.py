@@ -11,8 +11,8 @@ from unicodedata import category
 
 from vikingd.context.deduplicated_parts import Part, Place, Segment
 from vikingd.context.text_cuts import LEFT_OUT
-from vikingd.domain.hidden import marked
-from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.hidden_characters import marked
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder
 from vikingd.domain.text import common_section
 
 _UNSEEN_GAP = 2  # A gap of so few code points between passages is white space.
@@ -27,7 +27,7 @@ _LIKE_MARKERS = {
     CitationStyle.NUMBERED: re.compile(rf"{_NUMBER}(?:[ \t]*{_NUMBER})*"),
     CitationStyle.URI: re.compile(r"\[[ \t]*viking://[^\]\n]*\]?", re.IGNORECASE),
 }
-"""Texts that look like the markers of a style."""
+"""Patterns of texts that look like the citation markers of each style."""
 
 
 @dataclass(frozen=True, slots=True)

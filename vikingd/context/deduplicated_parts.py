@@ -11,12 +11,12 @@ from typing import NamedTuple
 from vikingd.context.text_cuts import LEFT_OUT, cut, sentences
 from vikingd.domain import cancellation
 from vikingd.domain.line_numbers import last_line
-from vikingd.domain.prompt import DropReason
+from vikingd.domain.prompt_options import DropReason
 from vikingd.domain.spoken_text import sign_end
 from vikingd.domain.text import approximate_tokens, one_line
 
 MIN_REPEATED = 8
-"""Approximate tokens from which a repeated sentence is removed; shorter ones may be repeated."""
+"""The least approximate tokens of a repeated sentence that is removed."""
 
 MAX_TITLE, MAX_ABSTRACT, MAX_OVERVIEW = 32, 64, 256
 """Maximum approximate tokens of a title, an abstract and an overview in a context."""
@@ -32,8 +32,8 @@ _SUMMARY, _PLACED = -2, -1
 class Piece:
     """One retrieved item: a passage, or a whole context if `text` is empty.
 
-    `start` and `end` are code points [start, end) of the content. They are unknown if the length
-    differs from that of the text.
+    `start` and `end` are code points [start, end) of the content. If `end - start` is not the
+    length of the text, the place in the content is unknown.
     """
 
     uri: str
@@ -61,9 +61,10 @@ class Segment(NamedTuple):
 
 
 Place = tuple[str, int]
-"""The text that code points refer to: a URI and a number.
+"""The text whose code points a segment counts: a URI, and a number for the kind of the text.
 
-The number tells the content of the file from a summary, and from a passage of unknown place in it.
+The kinds are the content of the file, a summary, and a passage whose place in the content is
+unknown.
 """
 
 
@@ -84,7 +85,7 @@ class Part:
 
     @property
     def section(self) -> str:
-        """The headings above the part; of a summary, the title of its context."""
+        """The headings above a part of the content; for a summary the title of its context."""
         if self.level == CONTENT:
             return self.piece.section
         return _first_tokens(one_line(self.piece.title), MAX_TITLE)
@@ -126,7 +127,7 @@ class Part:
 
 @dataclass(slots=True)
 class Source:
-    """The context of some pieces: the first of its parts, its abstract and its overview."""
+    """A context that pieces belong to: its best part, its abstract and its overview."""
 
     first: Part
     abstract: str

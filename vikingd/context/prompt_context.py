@@ -42,7 +42,7 @@ from vikingd.context.tokenizers import DEFAULT, open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import UNBOUNDED, size_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason
 from vikingd.domain.text import approximate_tokens
 
 LISTED = 5  # sources that are listed by abstract before any is shown more fully
@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A piece that is missing in the built text, and so is a summary of its source.
+    """A piece of which the built text shows nothing, not even a summary of its source.
 
     The reason is DUPLICATE (a better piece says the same, perhaps in another language), EMPTY (no
     text), BUDGET (this or an earlier piece did not fit) or GONE (there is no such context or

@@ -13,7 +13,7 @@ from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import WIDE_CHARS, lazy
 
 LEFT_OUT = "…"
-"""The mark of a part of the source that is left out."""
+"""The mark where a part of the source is left out."""
 
 _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")

@@ -18,9 +18,9 @@ import typer
 from vikingd.client import ClientError
 from vikingd.client.connection_defaults import ADDRESS_VARIABLE
 from vikingd.ctl.agent_files import AGENTS, Agent, HookCommand
-from vikingd.ctl.call_failures import failures_told, not_written
+from vikingd.ctl.call_failures import not_written, reporting_failures
 from vikingd.ctl.command_help import Command, group
-from vikingd.ctl.command_session import usable
+from vikingd.ctl.command_session import usage_errors
 from vikingd.ctl.consoles import console
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
@@ -146,11 +146,11 @@ app.command("list", cls=Command)(with_common(_list))
 
 def _run(common: Common, command: Callable[[Form], None]) -> None:
     """Call a function that needs no daemon; print its failures and exit."""
-    with usable():
+    with usage_errors():
         form = common.over(Common.from_environment()).form()
         if form is Form.URI:
             raise ValueError(f"-o {form}: the results of this command have no URIs")
-    with failures_told(form):
+    with reporting_failures(form):
         try:
             command(form)
         except NotChanged as error:
@@ -196,7 +196,7 @@ def _address(common: Common) -> str:
     address = next(filter(None, named), _USER)
     if address == _USER:
         return address
-    with usable():
+    with usage_errors():
         Common(address=address).where()
     if address.startswith("vikings://"):
         raise typer.BadParameter(

@@ -31,7 +31,7 @@ _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
 
 @contextmanager
-def failures_told(form: Form, address: str = "", other: int = OTHER) -> Iterator[None]:
+def reporting_failures(form: Form, address: str = "", other: int = OTHER) -> Iterator[None]:
     """Run the block of a command; report its errors on stderr, and exit with their code.
 
     Ctrl-C exits with INTERRUPTED.

@@ -131,7 +131,7 @@ def connected(
     """
 
     def run(common: Common, **given: Any) -> None:
-        with usable():
+        with usage_errors():
             common = common.over(Common.from_environment())
             form, credentials = common.form(), common.credentials()
             if form is Form.URI and not has_uris:
@@ -156,24 +156,24 @@ def opened(
     """Yield a session that is connected to the daemon; report failures of the block.
 
     Without credentials the calls have no key. The errors and exit codes are those of
-    `failures_told`.
+    `reporting_failures`.
     """
     from vikingd.client.messages import MessageClient
-    from vikingd.ctl.call_failures import failures_told
+    from vikingd.ctl.call_failures import reporting_failures
     from vikingd.ctl.consoles import console
 
     used = credentials or Credentials()
 
     def client_of(tenant: str) -> MessageClient:
-        with usable():
+        with usage_errors():
             return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
 
-    with failures_told(form, address, other), client_of(used.tenant) as client:
+    with reporting_failures(form, address, other), client_of(used.tenant) as client:
         yield Session(client, form, quiet, console(), console(stderr=True), client_of)
 
 
 @contextmanager
-def usable() -> Iterator[None]:
+def usage_errors() -> Iterator[None]:
     """Turn a ValueError of the block, such as one for a wrong URI, into an error of usage."""
     try:
         yield

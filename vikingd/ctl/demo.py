@@ -16,8 +16,8 @@ from vikingd.client import DEFAULT_TIMEOUT
 from vikingd.client.file_import import Importer
 from vikingd.client.local_daemon import Daemon
 from vikingd.ctl import render
-from vikingd.ctl.call_failures import failures_told
-from vikingd.ctl.command_session import Session, opened, usable
+from vikingd.ctl.call_failures import reporting_failures
+from vikingd.ctl.command_session import Session, opened, usage_errors
 from vikingd.ctl.consoles import console
 from vikingd.ctl.options import AsJson, Common, Output, Quiet
 from vikingd.ctl.output import Form
@@ -58,7 +58,7 @@ def demo(
     Example: vikingctl demo
     """
     common = Common(output=output, as_json=as_json, quiet=quiet).over(ctx.obj)
-    with usable():
+    with usage_errors():
         common = common.over(Common.from_environment())
         form = common.form()
         if form is Form.URI:
@@ -66,7 +66,7 @@ def demo(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     with (
-        failures_told(form),
+        reporting_failures(form),
         serving(quiet=common.quiet or form is not Form.TEXT) as address,
         opened(address, DEFAULT_TIMEOUT, form, quiet=common.quiet) as session,
     ):

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from vikingd.ctl import machine_checks
-from vikingd.ctl.command_session import usable
+from vikingd.ctl.command_session import usage_errors
 from vikingd.ctl.consoles import console
 from vikingd.ctl.daemon_checks import DaemonChecks, key_file, users_socket
 from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check, checked
@@ -49,7 +49,7 @@ def _doctor(
 
     Example: vikingctl doctor
     """
-    with usable():
+    with usage_errors():
         common = common.over(Common.from_environment())
         form, address = common.form(), common.where()
         if form is Form.URI:

@@ -22,14 +22,14 @@ METHODS = (FIND, FIND_WEAK, FIND_STRONG, HYBRID, VECTOR, KEYWORD)
 """The ways of searching. FIND_WEAK has the results of a find that is weak or strong, else none."""
 
 K = 10
-"""The results of each search that are looked at."""
+"""The number of results of each search that are judged."""
 
 _FIRST, _THREE = 1, 3
 _FEWEST = 10  # values; with fewer, resampling gives no useful interval
 
 
 Results: TypeAlias = Sequence[Sequence[str]]
-"""The results of a search, best first: of each its URI, then the URIs of its copies."""
+"""The results of a search, best first. Each is a list: its URI, then the URIs of its copies."""
 
 
 def results_of_find(results: Results, strength: str) -> dict[str, Results]:

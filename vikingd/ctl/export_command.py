@@ -18,7 +18,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from vikingd.client import NotFound
-from vikingd.client.interrupts import held_back
+from vikingd.client.interrupts import delayed_interrupts
 from vikingd.client.messages import MessageClient
 from vikingd.client.replies import context_of
 from vikingd.ctl.call_failures import not_written
@@ -206,7 +206,7 @@ class Exporter:
             waiting = iter(self.uris)
             while True:
                 while len(ahead) < IN_FLIGHT and (uri := next(waiting, None)) is not None:
-                    with held_back():
+                    with delayed_interrupts():
                         ahead.append(pool.submit(self._get, uri))
                 if not ahead:
                     break

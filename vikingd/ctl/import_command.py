@@ -14,7 +14,7 @@ import typer
 
 from vikingd.client.client_errors import ClientError, Unreachable
 from vikingd.client.file_import import Importer, items_of
-from vikingd.client.interrupts import noted
+from vikingd.client.interrupts import recorded_interrupts
 from vikingd.client.source_imports import check_of_addresses, chosen_options, record_of
 from vikingd.client.unreachable_daemon import unreachable
 from vikingd.client.watching import Watched
@@ -275,7 +275,7 @@ def _watch(session: Session, asked: Asked, selection: Selection) -> None:
     if summary.end == "done":
         session.note(f"following {asked.place}; Ctrl-C ends it")
     try:
-        with noted(stopped):
+        with recorded_interrupts(stopped):
             for summary in batches:
                 report_batch(session, asked.place, summary)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""vikingctl: all its commands on one screen."""
+"""The command line of vikingctl: the list of its commands, which are loaded when they run."""
 
 from __future__ import annotations
 

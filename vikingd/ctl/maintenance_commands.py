@@ -12,8 +12,8 @@ import vikingd
 from vikingd.client.users_daemon import stop as stop_users_daemon
 from vikingd.client.users_daemon import version_difference
 from vikingd.ctl import render
-from vikingd.ctl.call_failures import failures_told
-from vikingd.ctl.command_session import Session, usable
+from vikingd.ctl.call_failures import reporting_failures
+from vikingd.ctl.command_session import Session, usage_errors
 from vikingd.ctl.consoles import console
 from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.options import Common, with_common
@@ -25,7 +25,7 @@ from vikingd.domain.daemon_addresses import USER
 from vikingd.system.user_paths import user_socket
 
 _HEALTH = {"daemon": "", "embedder": "viking.embedder"}
-"""The services of health by what they are to people."""
+"""The names of services in the health check, by their names for people."""
 
 
 def stats(session: Session) -> None:
@@ -99,10 +99,10 @@ def _stop(common: Common) -> None:
             f"--address is {common.address!r}; only the daemon of --address {USER} is stopped so, "
             "and another one by SIGTERM to its process"
         )
-    with usable():
+    with usage_errors():
         common = common.over(Common.from_environment())
         form = common.form()
-    with failures_told(form), usable():
+    with reporting_failures(form), usage_errors():
         has_run = stop_users_daemon()
     if not has_run and not common.quiet and not is_structured(form):
         console(stderr=True).print("no daemon of this user runs")

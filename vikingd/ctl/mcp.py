@@ -15,8 +15,8 @@ import grpc
 import typer
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
-from vikingd.ctl.call_failures import failures_told, not_written
-from vikingd.ctl.command_session import usable
+from vikingd.ctl.call_failures import not_written, reporting_failures
+from vikingd.ctl.command_session import usage_errors
 from vikingd.ctl.exit_codes import INTERRUPTED
 from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
@@ -55,9 +55,9 @@ def _mcp(
     """
     if write and install is None:
         raise typer.BadParameter("--write needs --install")
-    with usable():
+    with usage_errors():
         form = common.form()
-    with failures_told(form):
+    with reporting_failures(form):
         if missing := [name for name in ("mcp", "tomlkit") if not importlib.util.find_spec(name)]:
             raise ClientError(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -83,7 +83,7 @@ def _serve(common: Common, *, read_only: bool) -> None:
         signal.signal(number, lambda *_: os._exit(INTERRUPTED))
 
     def client() -> AsyncClient:
-        with usable():
+        with usage_errors():
             credentials = asdict(common.credentials())
             return AsyncClient(common.where(), common.timeout or DEFAULT_TIMEOUT, **credentials)
 

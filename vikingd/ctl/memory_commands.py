@@ -139,7 +139,7 @@ def remember(
     ] = None,
     time_zone: Zone = "",
     exact: Annotated[
-        bool, typer.Option("--exact", help="Reinforce an equal wording only, not equal words.")
+        bool, typer.Option("--exact", help="Reinforce only a memory with the same text.")
     ] = False,
     pinned: Annotated[
         bool | None,

@@ -23,7 +23,7 @@ _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
 _SHORTEST = 0.001  # seconds
 
 PANEL = "Common options"
-"""The panel of the options that all commands have."""
+"""The heading in the help above the options that all commands have."""
 
 
 def _option(about: str, metavar: str, **more: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -82,7 +82,7 @@ def written(values: Iterable[Any], form: Form) -> str:
 
 def escaped_json(text: str) -> str:
     """Return the same JSON with its hidden characters as escapes."""
-    return hidden.replaced(text, _json_escape)
+    return hidden_characters.replaced(text, _json_escape)
 
 
 def _json_escape(character: str) -> str:

@@ -18,7 +18,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 
 NONE = "none"
-"""The value of `answers` of a question that nothing answers."""
+"""The value of `answers` for a question that no context answers."""
 
 _FIELDS = ("question", "answers", "target")
 _MOST_FAULTS = 10

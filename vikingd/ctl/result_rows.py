@@ -17,7 +17,7 @@ _GAP = 2  # columns between two cells
 _INDENT = 3  # of a line that continues a record
 _LEAST = 16  # columns that a text needs, so as to stand beside other cells
 _WORD = lazy(rf"\S*://\S*\s*|[{WIDE_CHARS}][{_CLOSING}]*\s*|[^\s{WIDE_CHARS}]+[{_CLOSING}]*\s*|\s+")
-"""What stands on one line: a URI, a word, or a Chinese or Japanese character with its signs."""
+"""The pattern of a text that is not broken: a URI, a word, or one Chinese or Japanese character."""
 _TABS = str.maketrans("\t\v\f", "   ")
 
 

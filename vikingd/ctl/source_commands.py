@@ -13,7 +13,7 @@ from vikingd.client.client_errors import ClientError
 from vikingd.client.subtree_removal import delete_in_parts
 from vikingd.ctl.address_import import AddressedSource, interval, keep_fresh, print_failure, refresh
 from vikingd.ctl.command_help import Command, group
-from vikingd.ctl.command_session import Session, connected, usable
+from vikingd.ctl.command_session import Session, connected, usage_errors
 from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.output import Form
 from vikingd.ctl.result_rows import Row, Rows
@@ -163,7 +163,7 @@ def _chosen(session: Session, names: Sequence[str]) -> list[Record]:
 
 def _canonical(name: str) -> str:
     """Return an address or a URI in the form that records have."""
-    with usable():
+    with usage_errors():
         if name.startswith(uris.ROOT):
             try:
                 return uris.parse(name)

@@ -33,7 +33,7 @@ _ADDED = {
     "date": "its day, which the query names,",
     "kind": "its kind, which is not preferred,",
 }
-"""The amounts of the second stage, each with its words."""
+"""The parts of a score that the second stage adds, with their words for people."""
 
 
 def formula(parts: retrieval_pb2.ScoreParts) -> str:
@@ -144,7 +144,7 @@ def plan_tree(plan: retrieval_pb2.QueryPlan) -> Outline:
 
 
 def add_rerank(tree: Outline, rerank: retrieval_pb2.Rerank) -> None:
-    """Add the calls of the reranker."""
+    """Add the calls of the reranker to a tree."""
     status = render.value_name(retrieval_pb2.RerankStatus, rerank.status)
     about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
     node = tree.add(Text(about, "yellow" if status == "failed" else ""))

@@ -11,7 +11,7 @@ from rich.text import Text
 from vikingd.client import Document
 from vikingd.client.subtree_removal import delete_in_parts
 from vikingd.ctl import render
-from vikingd.ctl.command_session import Session, text_of, usable
+from vikingd.ctl.command_session import Session, text_of, usage_errors
 from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.search_read_commands import json_object
 from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
@@ -74,7 +74,7 @@ def put(
         raise typer.BadParameter(
             "nothing to write: --file FILE (- is stdin), --content TEXT, --directory or a field"
         )
-    with usable():
+    with usage_errors():
         document = Document(
             uri,
             content or "",

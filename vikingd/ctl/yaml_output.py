@@ -6,13 +6,13 @@ from typing import Any
 
 import yaml
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 
 
 def dumped(value: Any) -> str:
     """Return a value as a YAML document, with its hidden characters as escapes."""
     made = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False)
-    return hidden.replaced(made, _escape)
+    return hidden_characters.replaced(made, _escape)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -20,7 +20,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _quoted(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = '"' if hidden.first(text) else None
+    style = '"' if hidden_characters.first(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
 
 

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 
 import structlog
 
-from vikingd.config import ConfigError, Settings, usable
+from vikingd.config import ConfigError, Settings, config_errors
 from vikingd.daemon.logs import configure_logs
 from vikingd.daemon.restarted_child import RestartedChild
 from vikingd.domain.daemon_addresses import Address
@@ -30,7 +30,7 @@ def missing_package() -> str:
     return next((name for name in _PACKAGES if importlib.util.find_spec(name) is None), "")
 
 
-def way_to_the_page() -> str:
+def page_hint() -> str:
     """Return one line that tells how to get the browser page from a daemon without a gateway."""
     start = "start with --gateway 127.0.0.1:7717"
     return f"{install_command('gateway')}, then {start}" if missing_package() else start
@@ -54,7 +54,7 @@ class GatewayProcess:
             )
         address, tls = settings.gateway.address, settings.tls
         if address.tls:
-            with usable("tls"):
+            with config_errors("tls"):
                 pem.read_pair(tls.certificate, tls.key)
         self._settings = settings
         self._listener = http_address.listener(address)

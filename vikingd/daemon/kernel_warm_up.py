@@ -44,7 +44,7 @@ _KERNELS = 39  # about, for the progress
 _GC_THRESHOLD = 50_000  # the compiler makes many small objects and few cycles
 _COMPILE = "from vikingd.daemon.kernel_warm_up import compile_{0}; compile_{0}()"
 BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in ("find", "others"))
-"""The commands of the processes that compile. -P: they run no code of the working directory."""
+"""The commands of the child processes that compile; -P keeps the working directory off the path."""
 
 
 def compile_kernels(progress: Callable[[str], None]) -> None:
@@ -66,7 +66,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
         progress(f"kernels can't be kept in {_jit.CACHE_DIRECTORY}: {error.strerror}")
     progress("this process compiles the missing kernels, which takes longer")
     load_find()
-    take_through()
+    run_kernels()
 
 
 def _compile_beside(progress: Callable[[str], None]) -> bool:
@@ -100,7 +100,7 @@ def compile_find() -> None:
 def compile_others() -> None:
     """Compile the kernels of writes, then those of retrievals."""
     with _child():
-        take_through(searching=False)
+        run_kernels(searching=False)
         with _index() as index:
             _retrieve(index.snapshot)
 
@@ -138,8 +138,8 @@ def load_modules() -> None:
         room.load()
 
 
-def take_through(*, searching: bool = True) -> None:
-    """Run writes and compactions on a small tree, and with `searching` finds, to load all kernels.
+def run_kernels(*, searching: bool = True) -> None:
+    """Load all kernels by writes and compactions on a small tree; with `searching` by finds, too.
 
     The tree is in a temporary directory, which is removed afterwards.
     """

@@ -26,7 +26,7 @@ from vikingd.system.platform import trim
 from vikingd.system.private_files import keep_private
 
 Handlers: TypeAlias = dict[str, Any]
-"""gRPC's handlers by the path of the method."""
+"""The handlers of gRPC methods, by the path of the method."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -427,10 +427,10 @@ class Tenants:
         store = place.tenant.engine.store
         is_gone = isinstance(store, SharedStore) and store.is_gone
         try:
-            fold = not (
+            compact = not (
                 is_gone or self._is_stopping or place.name in self._deleting
             )  # it takes some time
-            await self._run(place.tenant.engine.close, fold=fold)
+            await self._run(place.tenant.engine.close, compact=compact)
         except Exception:
             _log.exception("a tenant was not closed", tenant=place.name)
         finally:

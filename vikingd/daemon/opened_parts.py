@@ -1,4 +1,4 @@
-"""Parts of a daemon that are opened at its start: keys, models, tokenizers, tracing and metrics."""
+"""Functions that open parts of a starting daemon: keys, models, tokenizers, tracing, metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.system.install_command import install_command
 from vikingd.telemetry.metrics import Metrics
-from vikingd.telemetry.scrape import Endpoint
+from vikingd.telemetry.metrics_endpoint import Endpoint
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing

@@ -1,4 +1,4 @@
-"""The writer's side of its readers: their processes, and the socket for calls that they pass on."""
+"""The readers of a writer: their processes, and a server for the calls that they pass on."""
 
 from __future__ import annotations
 

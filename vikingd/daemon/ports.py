@@ -15,7 +15,7 @@ from vikingd.system import platform
 from vikingd.system.regular_files import descriptor_of
 
 _LOCKS = "ports"
-"""A file in the store's directory. A listener holds a lock on the byte with its port's number."""
+"""The name of a file in the store's directory. A listener locks the byte with its port's number."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _PROBE = 1.0  # seconds

@@ -22,7 +22,7 @@ from vikingd.telemetry.process_figures import Families, ProcessFigures, summed, 
 _GRACE = 5.5  # seconds for the end; a reader itself takes five for running calls
 _PATIENCE = 1.0  # seconds for the figures of all readers
 _MOST_OF_AUTO = 16
-"""The most processes that `auto` starts; see benchmarks/RESULTS.md."""
+"""The most processes with the setting `auto`; see benchmarks/RESULTS.md."""
 
 _log = structlog.stdlib.get_logger("vikingd")
 
@@ -121,7 +121,7 @@ class ReaderProcesses:
         return found
 
     async def idle_seconds(self) -> float:
-        """Return the shortest time since a reader's last call; 0 while one of them does not say."""
+        """Return the seconds since the last call of any reader; 0 if one does not report them."""
         figures = await asyncio.to_thread(self.figures)
         return min(one.idle_seconds for one in figures) if len(figures) == self.count else 0.0
 

@@ -20,13 +20,13 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__
-from vikingd.access.gate import Gate
+from vikingd.access.authentication import Authenticator
 from vikingd.access.keys import KeyStore
 from vikingd.answer.search_answer import Models
-from vikingd.config import Settings, usable
+from vikingd.config import Settings, config_errors
 from vikingd.context import tokenizers
 from vikingd.daemon import kernel_warm_up
-from vikingd.daemon.gateway_process import GatewayProcess, way_to_the_page
+from vikingd.daemon.gateway_process import GatewayProcess, page_hint
 from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.idle_stop import IdleStop
@@ -62,8 +62,8 @@ from vikingd.system.platform import raise_file_limit
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.system.standard_streams import ends_by_hangup, say
 from vikingd.telemetry.metrics import Metrics
+from vikingd.telemetry.metrics_endpoint import Endpoint
 from vikingd.telemetry.process_figures import ProcessFigures
-from vikingd.telemetry.scrape import Endpoint
 from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
 from vikingd.wire.admission import Admission
@@ -102,8 +102,8 @@ def run(
 ) -> int:
     """Serve until SIGTERM, SIGHUP or Ctrl-C; return the exit code of the process.
 
-    With `gateway` a child process serves the address of the gateway. A reader that its writer has
-    started gets the connections to it in `writer`.
+    With `gateway` a child process serves the address of the gateway. `writer` is given to a reader:
+    the connections to the writer that has started it.
 
     The garbage collector may be disabled before; it is enabled once the server has started. After
     the return, threads of cancelled calls may still run.
@@ -126,7 +126,7 @@ def run(
     for address in addresses:
         check_address(address, settings.path)
     tls = settings.tls
-    with usable("tls"):
+    with config_errors("tls"):
         certificates = (
             GrpcCertificates(tls.certificate, tls.key, tls.client_ca)
             if any(a.tls for a in addresses)
@@ -219,13 +219,13 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
             await asyncio.to_thread(keys.forget_tenant, name)
     access: Any = AccessService(keys, tenants, threads)
     access_pb2_grpc.add_AccessServicer_to_server(access, cast("grpc.aio.Server", services))
-    gate = Gate(
+    authenticator = Authenticator(
         keys,
         allow_local=settings.allow_local,
         trust_network=settings.trust_network,
         certificates=bool(settings.tls.client_ca),
     )
-    admission = Admission(keys, gate, tenants)
+    admission = Admission(keys, authenticator, tenants)
     relay = None if parts.writer is None else Relay(parts.writer.address, admission)
     boundary = Boundary(admission, parts.metrics, parts.tracing, relay=relay)
     certificates = parts.certificates
@@ -276,7 +276,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
     if parts.scrape is not None:
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
     has_no_page = parts.gateway is None and parts.writer is None
-    to_the_page = way_to_the_page() if has_no_page else ""  # it imports packages
+    to_the_page = page_hint() if has_no_page else ""  # it imports packages
     if readers is not None:
         await readers.start(bound[: len(settings.listen)])  # not that of the writer alone
     if parts.writer is not None:
@@ -289,7 +289,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int, proces
         parts.gateway.start(bound)
     if to_the_page:
         _log.info("no browser page", way=to_the_page)
-    loading = threading.Thread(target=load_rest, daemon=True)
+    loading = threading.Thread(target=load_other_kernels, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     if settings.stop_when_idle:
         counted = readers.processes if readers is not None else None
@@ -372,10 +372,10 @@ def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Eng
     return collector
 
 
-def load_rest() -> None:
+def load_other_kernels() -> None:
     """Load the kernels that Find does not use, and the default tokenizer."""
     try:
-        kernel_warm_up.take_through()
+        kernel_warm_up.run_kernels()
     except (OSError, VikingError) as error:  # for example, no disk space for a small index
         _log.warning("kernels are loaded at their first use", reason=str(error))
     tokenizers.open_tokenizer(tokenizers.DEFAULT)  # its vocabulary takes longer than the start

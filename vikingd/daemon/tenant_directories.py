@@ -16,7 +16,7 @@ from vikingd.system.directory_walk import walk
 from vikingd.system.sealed_files import sync
 
 TENANTS = "tenants"
-"""The name of the directory, in the data directory."""
+"""The name of the directory of all tenants, in the data directory."""
 
 _LEVELS = 16  # of directories below that of a tenant
 _DELETED = ".deleted-"  # begins the names of directories that are being removed

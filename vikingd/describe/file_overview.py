@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 
 def file_overview(pieces: Sequence[Piece], name: str) -> str:
-    """Return the parts of a file with a sentence each, at most MAX_FILE_OVERVIEW characters.
+    """Return a line for each part of a file with a sentence about it, within MAX_FILE_OVERVIEW.
 
     The parts are headings, or the definitions of source code. For a text without either, the result
     has sentences from all over the text. It is "" for a text so short that it would only be

@@ -145,7 +145,7 @@ def is_topic_prose(sentence: str, at_least: int = 1) -> bool:
 
 
 def ends_sentence(text: str) -> bool:
-    """Return True if a text ends_sentence with punctuation that ends_sentence a sentence."""
+    """Return True if a text ends with punctuation that ends a sentence."""
     return _END.search(text) is not None
 
 

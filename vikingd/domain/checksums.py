@@ -13,31 +13,31 @@ from typing import Any
 from zlib import crc32
 
 CONTEXT = "id, uri, parent_id, is_directory, revision, content_hash, time, created_at, updated_at"
-"""The columns of `context_checksum`."""
+"""The columns that `context_checksum` covers."""
 
 CONTENT = "title, abstract, metadata, overview, content"
-"""The columns of `content_checksum`, after the id and the number of texts."""
+"""The columns that `content_checksum` covers, after the id and the number of texts."""
 
 TEXT = 'id, context_id, ordinal, section, "start", "end", script, embeddable, text'
-"""The columns of `checksum` of a text."""
+"""The columns that the checksum of a text covers."""
 
 VECTOR = "id, vector_revision, digest, vector"
-"""The columns of `vector_checksum` of a text."""
+"""The columns that `vector_checksum` covers."""
 
 ENTRY = "text_id, id, reinforcement, access_count, time, created_at"
-"""The columns of `checksum` of an entry."""
+"""The columns that the checksum of an entry covers."""
 
 LINK = "a, b, reason, created_at"
-"""The columns of `checksum` of a link."""
+"""The columns that the checksum of a link covers."""
 
 DESCRIPTION = "context_id, revision, basis, maker, slots"
-"""The columns of `checksum` of a description."""
+"""The columns that the checksum of a description covers."""
 
 KEY = (
     'id, digest, old_digest, old_expires_at, tenant, "user", grants, is_operator, created_at, '
     "expires_at, revoked_at, limits, subject, note"
 )
-"""The columns of `checksum` of a caller's key: all but the time of its last use."""
+"""The columns that the checksum of a caller's key covers: all but the time of its last use."""
 
 _SEAL = 4  # bytes
 _numbers = struct.Struct("<8q").pack

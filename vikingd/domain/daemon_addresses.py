@@ -11,10 +11,10 @@ from urllib.parse import quote
 TLS = "vikings://"
 UNIX = "unix:"
 USER = "user"
-"""The word for the socket of the user's own daemon, which clients take in place of an address."""
+"""The word that clients take in place of an address: the socket of the user's own daemon."""
 
 LONGEST_PATH = 103
-"""Bytes of the path of a unix socket; macOS takes no more, and Linux takes four more."""
+"""The most bytes of a unix socket's path, which is the limit of macOS; Linux takes four more."""
 
 
 @dataclass(frozen=True, slots=True)

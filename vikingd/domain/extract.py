@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 MAX_MEMORIES = 32
-"""Memories of one call, at most; refused proposals too."""
+"""The most memories of one call, and the most refused proposals."""
 
 
 class MemoryKind(IntEnum):

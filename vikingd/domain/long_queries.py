@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 MAX_QUERY_BYTES = 16 << 10
-"""The limit of a query; a client sends a longer one by `fitted`."""
+"""The most bytes of a query; `fitted` shortens a longer one."""
 
 LAST_PART = 300
-"""Characters of the last part of a long query that are kept; longer ones hide its question."""
+"""The most characters that are kept of a long query's end, where its question often is."""
 
 WORDS = 150
-"""Characters of the telling words of the rest, at most."""
+"""The most characters of the telling words from the rest of a long query."""
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _WORD = re.compile(r"""[^\s"'`,;:!?()\[\]{}<>|=*，。、；：！？（）「」『』《》“”‘’…]+""")

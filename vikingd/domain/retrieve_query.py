@@ -101,7 +101,7 @@ class RetrieveQuery:
 
     @property
     def strategy(self) -> str:
-        """The name in metrics: VECTOR, KEYWORD, HYBRID_RRF, HYBRID_WEIGHTED or LISTING."""
+        """The kind of query for metrics: VECTOR, KEYWORD, HYBRID_RRF, HYBRID_WEIGHTED, LISTING."""
         if self.listing:
             return "LISTING"
         if self.mode is not Mode.HYBRID:

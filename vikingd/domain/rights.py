@@ -118,7 +118,7 @@ def _outermost(prefixes: Iterable[str]) -> tuple[str, ...]:
 
 
 LOCAL = Caller("", DEFAULT_TENANT, "", (), is_operator=True)
-"""The caller where no key is needed."""
+"""The caller of a call that needs no key."""
 
 CALLER: ContextVar[Caller] = ContextVar("caller", default=LOCAL)
 """The caller of the call that the present asyncio task answers."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 SPEAKERS = {"user": "User", "assistant": "Assistant"}
-"""The names of those whose turns are kept, by their roles."""
+"""The names of the speakers whose turns are kept, by their roles."""
 
 SAID, QUOTED = ">", ">>"
 """The marks of further lines of a turn, and of lines that its speaker quotes."""

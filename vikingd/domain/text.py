@@ -9,7 +9,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Any, cast
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 
 
 def lazy(source: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
@@ -33,7 +33,7 @@ class _Lazy:
 
 
 SCRIPTS = ("none", "latin", "han", "kana", "hangul", "cyrillic", "arabic", "other")
-"""Names of the scripts; the script of a text is an index into this."""
+"""The names of the scripts (writing systems); the script of a text is an index into this."""
 
 NONE, LATIN, HAN, KANA, HANGUL, CYRILLIC, ARABIC, OTHER = range(len(SCRIPTS))
 
@@ -184,12 +184,12 @@ def text_to_index(title: str, section: str, text: str) -> str:
 def without_invisible(text: str) -> str:
     """Return a text without hidden characters; those that separate words become spaces."""
     text = text.replace("\r\n", "\n")
-    return hidden.replaced(text, lambda one: " " if one.isspace() else "")
+    return hidden_characters.replaced(text, lambda one: " " if one.isspace() else "")
 
 
 def clean(text: str) -> str:
     """Return a text to show on a terminal or in a prompt, each hidden character as U+FFFD."""
-    return hidden.marked(text.replace("\r\n", "\n"))
+    return hidden_characters.marked(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:

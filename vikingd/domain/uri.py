@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 
@@ -58,7 +58,7 @@ def canonical(text: str) -> str:
     """
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", hidden.removed(text))
+    return unicodedata.normalize("NFC", hidden_characters.removed(text))
 
 
 def parse(uri: str, field: str = "uri") -> str:
@@ -101,7 +101,7 @@ def parse_new(uri: str, field: str = "uri") -> str:
         InvalidField: the text is no valid URI, or has a hidden character; names `field`.
     """
     parsed = parse(uri, field)
-    if found := hidden.first(uri):
+    if found := hidden_characters.first(uri):
         raise InvalidField(field, f"has {found}, which does not show: leave it out")
     return parsed
 

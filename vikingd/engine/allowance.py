@@ -12,7 +12,7 @@ from vikingd.access.quotas import DayCount
 from vikingd.domain.checksums import opened, sealed
 
 EmbeddingLimit = Callable[[], int]
-"""Returns the texts that a store may embed in a UTC day, 0 without a limit; for any thread."""
+"""A function that returns how many texts a store may embed in a UTC day; 0: no limit."""
 
 
 class Counted(NamedTuple):
@@ -92,11 +92,11 @@ class DailyAllowance:
         """Add texts that were embedded, or tokens that were used, to today's count."""
         self._day.add(number, self._clock())
 
-    def kept(self) -> Mapping[str, bytes]:
+    def stored_count(self) -> Mapping[str, bytes]:
         """Return the count as {key: value}; the caller writes it to the store's table `meta`."""
         return {self._counted.key: sealed(json.dumps(astuple(self._day)).encode())}
 
-    def why(self) -> tuple[str, int]:
+    def reason(self) -> tuple[str, int]:
         """Return (message that the limit is reached, end of the day in microseconds).
 
         The time is counted from 1970-01-01 UTC.

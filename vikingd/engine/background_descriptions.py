@@ -82,7 +82,7 @@ class Describing:
     def changed(self, changes: Sequence[Change] | None) -> None:
         """Queue the contexts of a commit, on any thread; None: check all contexts again."""
         if changes is None:
-            self._thread.call(self._worker.look_at_all)
+            self._thread.call(self._worker.check_all)
             return
         found: list[tuple[str, bool]] = []
         for change in changes:

@@ -21,7 +21,7 @@ from vikingd.store.reads import Reads
 from vikingd.store.reads.description_reads import ChildOf, DirectoryToDescribe, FileToDescribe
 
 MAX_CHILDREN = 300
-"""Most children of a directory that a model reads of."""
+"""The most children of a directory that its material has."""
 
 _MAX_LINE = 300  # characters of the abstract of a child
 _LEFT_OUT = (FileKind.DATA, FileKind.GENERATED)

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from vikingd.domain.uri import ancestors
 
 PAUSE = 60.0
-"""Seconds at least from an answer to the next question about a context that changes often."""
+"""The least seconds between an answer about a context and the next question about it."""
 
 
 class DescriptionQueue:

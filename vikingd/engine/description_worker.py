@@ -115,7 +115,7 @@ class DescriptionWorker:
             self.queue.ask_for(uri, is_directory, again=again)
         self._wake.set()
 
-    def look_at_all(self) -> None:
+    def check_all(self) -> None:
         """Make `run` check all contexts again, because commits were missed."""
         self.is_complete, self._has_changed = False, True
         self._wake.set()
@@ -132,7 +132,7 @@ class DescriptionWorker:
             return self._failure, self._retry_at
         # Questions in flight reserve an estimate of tokens, and may use fewer.
         is_used_up = self._needed and self._allowance.left() < self._needed
-        return self._allowance.why() if is_used_up else ("", None)
+        return self._allowance.reason() if is_used_up else ("", None)
 
     def tokens_today(self) -> int:
         """Return the tokens that were used today; for any thread."""
@@ -161,7 +161,7 @@ class DescriptionWorker:
             await self._lead(self._shared)
         if self._is_leader and not self.is_complete:
             self._has_changed = False
-            await self._look_at_all()
+            await self._check_all()
             self.is_complete = not self._has_changed
         now = time.monotonic()
         seconds = self._begin(now)
@@ -185,7 +185,7 @@ class DescriptionWorker:
     def _new_allowance(self) -> DailyAllowance:
         return DailyAllowance(self._store, lambda: self._limit, counted=DESCRIBER_TOKENS)
 
-    async def _look_at_all(self) -> None:
+    async def _check_all(self) -> None:
         store, materials, read = self._store, self._materials, self._thread.read
         await read(self._allowance.used)  # it is read from the store
         after = ""
@@ -315,7 +315,7 @@ class DescriptionWorker:
         description may quote a text that was deleted while the model was asked.
         """
         subjects = [one for one in subjects if await self._is_present(one)]
-        name, kept = self._thread.name, self._allowance.kept()
+        name, kept = self._thread.name, self._allowance.stored_count()
         rows = [
             Description(one.uri, made.abstract, made.overview, name, one.basis, one.content_hash)
             for one in subjects
@@ -388,7 +388,7 @@ class DescriptionWorker:
 
     async def _keep_count(self) -> None:
         """Write today's count of tokens to the store."""
-        for key, value in self._allowance.kept().items():
+        for key, value in self._allowance.stored_count().items():
             with suppress(VikingError):  # for example, the disk is full
                 await self._thread.read(self._store.set_meta, key, value)
 

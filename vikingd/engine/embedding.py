@@ -14,8 +14,8 @@ from vikingd.engine.allowance import DailyAllowance, EmbeddingLimit
 from vikingd.engine.shared_engine_parts import Shared
 from vikingd.engine.store_opening import EngineSettings, Progress
 from vikingd.models.embed.backlog_worker import BacklogWorker, WorkerState
-from vikingd.models.embed.kept_queries import KeptQueries
 from vikingd.models.embed.query_embedder import QueryEmbedder
+from vikingd.models.embed.query_vector_file import QueryVectorFile
 from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.store_writes import WritableStore
 
@@ -63,16 +63,16 @@ class Embedding:
         self._store = store
         self.model = provider.model
         self.query_embedder: QueryEmbedder | None = None
-        self._kept_queries: KeptQueries | None = None
+        self._kept_queries: QueryVectorFile | None = None
         self._worker: BacklogWorker | None = None
         dimension = provider.dimension
         if dimension is not None:
             size, recent = settings.embedding.query_cache, None
             if settings.small:
                 size, recent = min(size, _SMALL_QUERY_CACHE), _SMALL_RECENT_BYTES
-            self.query_embedder = QueryEmbedder(provider, size, took=shared.metrics.embedded)
+            self.query_embedder = QueryEmbedder(provider, size, record_call=shared.metrics.embedded)
             if settings.embedding.keep_queries:
-                self._kept_queries = KeptQueries(
+                self._kept_queries = QueryVectorFile(
                     settings.path,
                     self.query_embedder,
                     provider.model,

@@ -144,7 +144,7 @@ class Engine:
                 self.describing = Describing(
                     self.store, shared.describer, settings.describer, shared.metrics
                 )
-                self._follower.heard = self.describing.changed
+                self._follower.on_foreign_changes = self.describing.changed
             opened.pop_all()
         self._accesses: Accesses | None = None
         if shared.send_accesses is not None:
@@ -259,7 +259,7 @@ class Engine:
         assert isinstance(store, StoreReader)
         missing = store.missing_revision(self.snapshot.revision)
         if missing is not None:
-            store.look_now()
+            store.check_now()
         return missing
 
     @property
@@ -440,7 +440,7 @@ class Engine:
 
     def failure(self) -> str | None:
         """Return the reason why the store or the index cannot be used; None if there is none."""
-        return self.store.failure or self._index.look() or None
+        return self.store.failure or self._index.check_files() or None
 
     @property
     def is_lost(self) -> bool:
@@ -455,11 +455,11 @@ class Engine:
             return bool(self._index.damage)
         return bool(self.store.failure)
 
-    def close(self, *, fold: bool = False) -> None:
+    def close(self, *, compact: bool = False) -> None:
         """Stop the background work, finish the accepted writes, and close the store.
 
         Args:
-            fold: compact the index first, so that the next start loads quickly.
+            compact: compact the index first, so that the next start loads quickly.
         """
         if self._own is not None:
             self._own.stop()
@@ -468,8 +468,8 @@ class Engine:
         self.embedding.stop()
         if self._accesses is not None:
             self._accesses.close()
-        if fold:
-            self._index.fold()
+        if compact:
+            self._index.compact_if_large()
         self._index.close()
         try:
             self.store.close()

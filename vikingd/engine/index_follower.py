@@ -39,8 +39,8 @@ class IndexFollower:
 
     Attributes:
         damage: the damaged rows found while indexing, by message, so that each is logged once.
-        heard: called with the changes of commits that were not passed to `take`; with None if the
-            index was built again, so that the changes are not known.
+        on_foreign_changes: called with the changes of commits that were not passed to `take`; with
+            None if the index was built again, so that the changes are not known.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class IndexFollower:
         self._index = index
         self._read_only = read_only
         self.damage: dict[str, Damage] = {}
-        self.heard: Callable[[Sequence[Change] | None], None] = lambda _: None
+        self.on_foreign_changes: Callable[[Sequence[Change] | None], None] = lambda _: None
 
     rebuild_reason = ""
 
@@ -237,12 +237,12 @@ class NodeFollower(IndexFollower):
             self._rebuild(show_nothing)
             self._point = self._nodes.read_history().at(self._index.snapshot.revision)
             self.rebuild_reason = ""
-            self.heard(None)
+            self.on_foreign_changes(None)
             return True
         if news.point == self._point:
             return False
         if news.changes or news.point.revision > self._index.snapshot.revision:
             self._index.apply(news.changes, news.point.revision)
         self._point = news.point
-        self.heard(news.changes)
+        self.on_foreign_changes(news.changes)
         return True

@@ -18,7 +18,7 @@ from vikingd.memory.memory_types import StoredEntry
 from vikingd.store.store_writes import WritableStore
 
 WHOLE = "memories.whole"
-"""The key of a store's metadata that a migration sets: its memory files are not split yet."""
+"""The key in the table `meta` of a store whose old memory files are not split yet."""
 
 _RANGE = ("viking://agent/", "viking://users0")  # all roots of memories are between
 

@@ -64,8 +64,8 @@ class Shared:
         self.metrics = metrics or Metrics()
         self.describer: DescriberThread | None = None
         if describer is not None and describer.model:
-            took = partial(self.metrics.model_called, "describer", describer.model)
-            self.describer = DescriberThread(describer, took)
+            record_call = partial(self.metrics.model_called, "describer", describer.model)
+            self.describer = DescriberThread(describer, record_call)
         self.send_accesses: Callable[[str, Mapping[int, int]], object] | None = None
         self.provider = open_provider(settings)
         self.backlogs = Backlogs(settings)

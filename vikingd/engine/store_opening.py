@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database
 
 Progress = Callable[[str], None]
-"""Called with a line for the operator at each step of a long start."""
+"""A function that gets a line for the operator at each step of a long start."""
 
 _SMALL_CACHE_KIB = 4096  # of the database, for an engine of many
 _INDEX = "index"  # the directory of the bases, within that of the store
@@ -113,8 +113,8 @@ def open_index(
         origin: returns the store id and the epoch to write into a base.
     """
 
-    def why_not(manifest: Manifest) -> str:
-        return store.why_not(_point(manifest)) if manifest.revision else ""
+    def why_unusable(manifest: Manifest) -> str:
+        return store.why_unusable(_point(manifest)) if manifest.revision else ""
 
     return Index(
         settings.path / _INDEX,
@@ -125,7 +125,7 @@ def open_index(
         read_only=settings.reader,
         compacted=compacted,
         origin=origin,
-        why_not=why_not,
+        why_unusable=why_unusable,
         small=settings.small,
     )
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
-from vikingd.config import Settings, usable
+from vikingd.config import Settings, config_errors
 from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.gateway import docs, http_address
 from vikingd.gateway.browser_sign_in import SigningIn
@@ -27,7 +27,7 @@ from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.file_uploads import PREFIX as FILES
 from vikingd.gateway.file_uploads import Uploads
 from vikingd.gateway.http_errors import JSON
-from vikingd.gateway.mcp_endpoint import PATH, Models
+from vikingd.gateway.mcp_endpoint import PATH, McpEndpoint
 from vikingd.gateway.outer_middleware import OuterMiddleware
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
@@ -52,7 +52,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     """
     address = settings.gateway.daemon or str(http_address.plain(map(parse, settings.listen)))
     credentials = Credentials.found(key="", tenant="", trust_network=settings.trust_network)
-    with usable("gateway.daemon"):
+    with config_errors("gateway.daemon"):
         upstream = Upstream(address, credentials)
         client = AsyncClient(address, **dataclasses.asdict(credentials))
         uploader = MessageClient(address, **dataclasses.asdict(credentials))
@@ -60,7 +60,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     needs_key = not listen.is_local or bool(settings.gateway.hosts or credentials.certificate)
     callers = Callers(needs_key=needs_key, cookie=f"vikingd-session-{listen.port}")
     calls = Calls(upstream, callers, settings.limits.max_message_bytes)
-    models = Models(client, callers, calls, read_only=settings.gateway.read_only)
+    models = McpEndpoint(client, callers, calls, read_only=settings.gateway.read_only)
     uploads = Uploads(calls, uploader)
     router = Router(_routes(upstream, callers, calls, models, uploads), redirect_slashes=False)
     try:
@@ -74,7 +74,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
 
 
 def _routes(
-    upstream: Upstream, callers: Callers, calls: Calls, models: Models, uploads: Uploads
+    upstream: Upstream, callers: Callers, calls: Calls, models: McpEndpoint, uploads: Uploads
 ) -> list[Route]:
     rest, contexts, signing_in = Rest(calls), Contexts(calls), SigningIn(calls, callers)
 

@@ -14,13 +14,13 @@ from starlette.requests import Request
 from vikingd.gateway.http_errors import Fault
 
 LARGE = 64 << 10
-"""Bytes from which a body counts as large: it needs a valid key, and MOST_HELD bounds the sum."""
+"""The least bytes of a large body, which needs a valid key and counts for MOST_HELD."""
 
 MOST_HELD = 64 << 20
-"""Bytes of large bodies in memory, or on disk; a single one may be larger."""
+"""The most bytes of all large bodies in memory or on disk; a single one may be larger."""
 
 SECONDS = 60.0
-"""The time for a whole body."""
+"""The most seconds until a body is complete."""
 
 REMEDY = "send less at once, or raise limits.max_message_bytes in the configuration"
 

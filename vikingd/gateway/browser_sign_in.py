@@ -36,7 +36,7 @@ class SigningIn:
         sessions = self._callers.sessions
         sessions.end(self._callers.session(request.headers))
         name = sessions.begin(caller.key, caller.tenant)
-        cookie = self._callers.remembered(name, secure=_is_secure(request))
+        cookie = self._callers.set_cookie(name, secure=_is_secure(request))
         return _json({"signedIn": True, "tenant": caller.tenant}, cookie)
 
     async def show(self, request: Request) -> Response:
@@ -53,7 +53,7 @@ class SigningIn:
     async def end(self, request: Request) -> Response:
         """End the session."""
         self._callers.sessions.end(self._callers.session(request.headers))
-        return Response(status_code=204, headers=self._callers.forgotten())
+        return Response(status_code=204, headers=self._callers.remove_cookie())
 
 
 async def _nothing() -> None:

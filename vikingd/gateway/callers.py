@@ -19,15 +19,15 @@ TENANT = "vikingd-tenant"
 
 MOST_SESSIONS = 10_000
 MOST_OF_KEY = 20
-"""Sessions of one key."""
+"""The most sessions of one key."""
 
 IDLE = 12 * 3600.0
-"""Seconds without a request after which a session ends."""
+"""The seconds without a request after which a session ends."""
 
 _ATTRIBUTES = "Path=/; HttpOnly; SameSite=Strict"
 
 _PROXIED = frozenset(("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"))
-"""Headers of proxies, behind which other machines are."""
+"""The headers that proxies add; a request with one may come from another machine."""
 
 _SCHEME = "bearer "
 _LONGEST = 256 - len(_SCHEME)  # characters; the daemon takes 256 with the scheme
@@ -127,7 +127,9 @@ class Callers:
         if name := self.session(headers):
             caller = self.sessions.caller(name)
             if caller is None:
-                raise Fault(401, "the session has ended: sign in again", headers=self.forgotten())
+                raise Fault(
+                    401, "the session has ended: sign in again", headers=self.remove_cookie()
+                )
             return replace(caller, tenant=tenant or caller.tenant)
         if self.needs_key or not _PROXIED.isdisjoint(headers):
             raise Fault(401, "a key is needed: send it as `authorization: Bearer KEY`, or sign in")
@@ -141,12 +143,12 @@ class Callers:
             return ""
         return found.value if found else ""
 
-    def remembered(self, name: str, *, secure: bool) -> dict[str, str]:
+    def set_cookie(self, name: str, *, secure: bool) -> dict[str, str]:
         """Return the response header that sets the cookie of a session."""
         attributes = f"{_ATTRIBUTES}; Secure" if secure else _ATTRIBUTES
         return {"set-cookie": f"{self._cookie}={name}; {attributes}"}
 
-    def forgotten(self) -> dict[str, str]:
+    def remove_cookie(self) -> dict[str, str]:
         """Return the response header that removes the cookie."""
         return {"set-cookie": f"{self._cookie}=; Max-Age=0; {_ATTRIBUTES}"}
 

@@ -18,9 +18,9 @@ from starlette.responses import Response
 from vikingd.domain.uri import ROOT
 from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.http_errors import JSON, CallFailed, Fault
-from vikingd.gateway.queries import Query
 from vikingd.gateway.rest import fields_of, media_type
 from vikingd.gateway.rpcs import RPCS
+from vikingd.gateway.url_parameters import Query
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_CREATED
 
 PREFIX = "/v1/contexts/"

@@ -21,10 +21,10 @@ from vikingd.gateway.upstream import Upstream
 from vikingd.pb.contexts_pb2 import ListRequest
 
 Fields = Callable[[bytes], Any]
-"""Parses the body of an HTTP request into the fields of an RPC request, in their JSON form."""
+"""A function that parses the body of an HTTP request into the fields of an RPC request."""
 
 INLINE = 16 << 10
-"""Bytes of a body up to which the event loop parses it; that takes about 20 ms at worst."""
+"""The most bytes of a body that the event loop parses; that takes about 20 ms at worst."""
 
 _CHECK = RPCS["list"], ListRequest(page_size=1).SerializeToString()
 _CHECK_TIMEOUT = 10.0  # seconds; a wrong key waits up to two
@@ -143,7 +143,7 @@ class Calls:
         except CallFailed as error:
             if error.code is grpc.StatusCode.UNAUTHENTICATED and caller.session:
                 self._callers.sessions.end(caller.session)
-                error.headers.update(self._callers.forgotten())
+                error.headers.update(self._callers.remove_cookie())
             raise
 
     @asynccontextmanager

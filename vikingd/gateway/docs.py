@@ -25,7 +25,7 @@ _FILES = {"docs.css": "text/css", "docs.js": "text/javascript"}
 _METHODS = ("get", "post", "put", "delete")
 _HTTP = "HTTP"
 _TITLES = {_HTTP: "Files, sessions, health"}
-"""The titles of groups whose tag is no title."""
+"""The titles of groups of calls whose OpenAPI tag is not their title."""
 
 
 class _Call(NamedTuple):

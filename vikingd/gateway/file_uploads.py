@@ -32,9 +32,9 @@ from vikingd.gateway.callers import Caller
 from vikingd.gateway.context_resources import uri_of
 from vikingd.gateway.daemon_calls import Calls, while_connected
 from vikingd.gateway.http_errors import JSON, CallFailed, Fault
-from vikingd.gateway.queries import Query
 from vikingd.gateway.rest import check_json, check_uncompressed
 from vikingd.gateway.upload_results import reply_fields
+from vikingd.gateway.url_parameters import Query
 from vikingd.ingest.draft_preparation import check
 from vikingd.ingest.file_syntax import known_endings
 from vikingd.ingest.files import read_tree
@@ -46,7 +46,7 @@ from vikingd.system.scratch import scratch
 PREFIX = "/v1/files/"
 
 MOST_BYTES = 64 << 20
-"""Bytes of a file. A text has fewer, which its reader tells."""
+"""The most bytes of an uploaded file. Texts have a lower limit, which their reader checks."""
 
 _AT_ONCE = 2  # imports; more of them wait
 _LONGEST_NAME = 255  # bytes of a name on disk

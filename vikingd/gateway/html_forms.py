@@ -13,7 +13,7 @@ from vikingd.gateway.http_errors import JSON
 Part = dict[str, Any]
 
 ADDRESS = "http://127.0.0.1:7717"
-"""The address in a command before the script of the page puts in its own."""
+"""The address in a command until the script of the page replaces it by the page's own."""
 
 _BYTES = "application/octet-stream"
 _LONGEST = 30  # lines of a field for a body

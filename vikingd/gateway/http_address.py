@@ -30,7 +30,7 @@ def listener(address: Address) -> socket.socket:
     return made
 
 
-def taken(address: Address, bound: socket.socket) -> Address:
+def with_bound_port(address: Address, bound: socket.socket) -> Address:
     """Return the address with the port that a socket has, in place of port 0."""
     return dataclasses.replace(address, port=bound.getsockname()[1])
 

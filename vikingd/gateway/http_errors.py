@@ -66,10 +66,10 @@ _WITHOUT_REASON: Final = {
     _Code.UNAVAILABLE: ("UNREACHABLE", "the daemon cannot be reached"),
     _Code.DEADLINE_EXCEEDED: ("TIMED_OUT", "the deadline of the call passed; ?timeout= sets it"),
 }
-"""Errors that gRPC itself raises. Its own messages name addresses."""
+"""The reason and message of errors that gRPC itself raises; its own messages name addresses."""
 
 _TOO_LARGE = "larger than max"
-"""Words in gRPC's message if the daemon refuses a request for its size."""
+"""The words of gRPC's message for a request that is too large for the daemon."""
 
 
 def _sendable(text: str) -> str:

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from vikingd import __version__
-from vikingd.config import Settings, usable
+from vikingd.config import Settings, config_errors
 from vikingd.gateway import connections, http_address
 from vikingd.gateway.app import application
 from vikingd.gateway.https_certificates import HttpsCertificates
@@ -65,9 +65,9 @@ def run(
 async def _serve(
     settings: Settings, listener: socket.socket, started: Callable[[str], None]
 ) -> None:
-    listen = http_address.taken(settings.gateway.address, listener)
+    listen = http_address.with_bound_port(settings.gateway.address, listener)
     tls = settings.tls
-    with usable("tls"):
+    with config_errors("tls"):
         certificates = (
             HttpsCertificates(tls.certificate, tls.key, tls.client_ca) if listen.tls else None
         )

@@ -17,7 +17,7 @@ from vikingd.gateway.http_errors import Fault
 BODY = "body"
 
 MOST_VALUES = 200_000
-"""Values in a request, objects and lists included; the largest that the daemon takes has fewer."""
+"""The most values in a request, objects and lists included; no request that is valid has more."""
 
 _TRIED = 1000  # items of a list among which a fault is looked for
 

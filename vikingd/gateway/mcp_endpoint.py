@@ -16,13 +16,13 @@ from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.rest import check_json
 from vikingd.mcp.mcp_server import PATH, http_app
 
-__all__ = ["PATH", "Models"]
+__all__ = ["PATH", "McpEndpoint"]
 
 # Hosts and origins are checked at the door already.
 _UNCHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
-class Models:
+class McpEndpoint:
     """The MCP server as an ASGI application; each call to the daemon has the key of its request.
 
     Args:

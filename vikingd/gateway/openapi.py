@@ -18,7 +18,7 @@ from vikingd.gateway.rpcs import RPCS, Rpc
 Part = dict[str, Any]
 
 READS = "x-reads-only"
-"""The key of an operation that says if it changes nothing."""
+"""The key of an OpenAPI operation that is true if the operation changes nothing."""
 
 _COMMON: Final[list[Part]] = [
     {"$ref": "#/components/parameters/timeout"},

@@ -11,8 +11,8 @@ from starlette.responses import Response, StreamingResponse
 from vikingd.gateway import json_form
 from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.http_errors import JSON, Fault
-from vikingd.gateway.queries import Query
 from vikingd.gateway.rpcs import RPCS
+from vikingd.gateway.url_parameters import Query
 
 BY_QUERY = ("find", "tree")
 """The RPCs that take their fields as parameters of a URL, too."""

@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 COMMENTS: Final[dict[str, str]] = json.loads(
     resources.files("vikingd.pb").joinpath("comments.json").read_text(encoding="utf-8")
 )
-"""By the full name of a message, a field, an enum, a value or an RPC."""
+"""The comments of the proto, by the full name of a message, a field, an enum, a value or an RPC."""
 
 _WELL_KNOWN: Final[dict[str, Schema]] = {
     "google.protobuf.Any": {

@@ -17,13 +17,13 @@ from vikingd.hooks.wire_messages import Decoded, first, seconds_of, timestamp
 PRESENT = (
     *("instructions", "preferences", "profile", "decisions", "patterns", "entities", "cases"),
 )
-"""The kinds of a start, in their order: what is so. Tasks and journals say what was."""
+"""The kinds of memories that a session gets at its start, in order: those about the present."""
 
 MOST_QUERY = 16 << 10
-"""Bytes of a query; a longer one is searched by its telling parts."""
+"""The most bytes of a query; a longer one is shortened to its telling parts."""
 
 NEAR = 0.45
-"""The share of the best score that a memory needs; a replaced one has half of its score."""
+"""The least score of a memory, as a share of the best one; replaced memories count half."""
 
 _STRONG, _WEAK = 1, 2  # the scope is about the prompt, and perhaps
 _MOST_MEMORIES = 20  # of a recall

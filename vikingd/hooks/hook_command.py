@@ -22,7 +22,7 @@ AGENTS = ("claude-code", "codex", "gemini", "cursor", "opencode")
 """The agents whose events are understood."""
 
 LIMIT = 2.0
-"""Seconds after which the answer is the empty one."""
+"""The seconds after which the hook gives the empty answer."""
 
 USER = "user"
 """The address of the daemon of this user."""
@@ -206,11 +206,11 @@ def _remembered(event: AgentEvent, files: SessionFiles, project: str, options: O
     daemon = Connection(_socket(options.address), _metadata(options.address), deadline)
     try:
         if event.kind is EventKind.START:
-            text, ids = memory_texts.of_start(daemon_memories.present(daemon, project))
+            text, ids = memory_texts.text_at_start(daemon_memories.present(daemon, project))
         else:
             found = daemon_memories.matching(daemon, project, event.prompt, event.session)
             known = files.given()
-            text, ids = memory_texts.of_prompt(one for one in found if one.id not in known)
+            text, ids = memory_texts.text_for_prompt(one for one in found if one.id not in known)
     finally:
         daemon.close()
     files.give(ids)

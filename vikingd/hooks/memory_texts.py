@@ -29,10 +29,10 @@ KINDS = (
     *("profile", "preferences", "instructions", "decisions", "patterns", "entities", "cases"),
     *("events", "tasks", "journal"),
 )
-"""The kinds that are shown by their names; others are names of files, which anybody may write."""
+"""The kinds whose names are shown; the name of any other kind is stored text."""
 
 WIDE = 0x2E80
-"""The first code point of the scripts whose characters are a token each."""
+"""The first code point from which each character is estimated as one token."""
 
 
 class Shown(NamedTuple):
@@ -57,17 +57,19 @@ def tokens(text: str) -> int:
     return (wide + (len(text) - wide + 3) // 4) * 5 // 4 + 1
 
 
-def barred(text: str) -> str:
+def with_bars(text: str) -> str:
     """Return stored text with a bar before each line, and a sign for each hidden character."""
     text = text.replace("\r\n", "\n").strip()
     if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
-        from vikingd.domain.hidden import marked  # it takes milliseconds, and is needed seldom
+        from vikingd.domain.hidden_characters import (
+            marked,  # it takes milliseconds, and is needed seldom
+        )
 
         text = marked(text)
     return "\n".join(f"| {line}" for line in text.split("\n"))
 
 
-def of_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
+def text_at_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
     """Return a text of current memories by kind, and their ids; "" for no memories.
 
     Memories are taken from each kind in turn, so that no kind uses all of the budget. Within a kind
@@ -90,12 +92,12 @@ def of_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
     return _whole(_START, parts), [one.id for listed in taken.values() for one in listed]
 
 
-def of_prompt(memories: Iterable[Shown]) -> tuple[str, list[int]]:
+def text_for_prompt(memories: Iterable[Shown]) -> tuple[str, list[int]]:
     """Return a text of the memories for a prompt in their order, and their ids; "" for none."""
     left = MAX_TOKENS - tokens(f"{OPENED}\n{_PROMPT}\n{CLOSED}")
     parts, ids = list[str](), list[int]()
     for memory in memories:
-        part = f"{_label(memory)}\n{barred(memory.content)}"
+        part = f"{_label(memory)}\n{with_bars(memory.content)}"
         if (cost := tokens(part)) > left:
             continue
         left -= cost
@@ -110,7 +112,7 @@ def _whole(head: str, parts: Sequence[str]) -> str:
 
 def _entry(memory: Shown) -> str:
     """Return the lines of a current memory, with the day on which it was said."""
-    return barred(memory.content) + (f"\n  ({_day(memory)})" if memory.time else "")
+    return with_bars(memory.content) + (f"\n  ({_day(memory)})" if memory.time else "")
 
 
 def _label(memory: Shown) -> str:

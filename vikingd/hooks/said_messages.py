@@ -16,7 +16,7 @@ from vikingd.hooks.agent_events import Message
 from vikingd.hooks.memory_texts import CLOSED, OPENED
 
 MOST_MESSAGES = 30
-"""Messages of a piece. A commit writes at most 32 facts, so a piece should say no more."""
+"""The most messages of a piece. A commit writes at most 32 facts, so a piece should say no more."""
 
 _MOST_CHARACTERS = 8_000  # of a message that count in a commit
 _MOST_BYTES = 1 << 20  # of the texts of a piece

@@ -25,10 +25,10 @@ from vikingd.hooks.agent_events import AgentEvent, Message
 from vikingd.system.user_paths import user_log
 
 MOST_LOG = 256 << 10
-"""Bytes of the log; a longer one becomes `hooks.log.1`, in place of the one before."""
+"""The most bytes of the log; a longer one becomes `hooks.log.1`, in place of the one before."""
 
 KEPT = 30 * 86_400
-"""Seconds after which the files of a session go that nothing has used."""
+"""The seconds without use after which the files of a session are removed."""
 
 _AGAIN = 6 * 3600  # seconds after which a session may be given a memory again
 _MOST_LINE = 500  # characters of a line of the log

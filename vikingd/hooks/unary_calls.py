@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from vikingd.hooks.wire_messages import Decoded, decoded, encoded
 
 MOST_REPLY = 8 << 20
-"""Bytes of a reply; a daemon sends half of it."""
+"""The most bytes of a reply; a daemon sends at most half as many."""
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTINUATION = (
@@ -30,7 +30,7 @@ _LARGEST_FRAME = 1 << 14
 _LARGEST_HEADERS = 1 << 16
 _MOST_OUTPUT = 1 << 16  # bytes of frames that wait to be sent
 INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE = 3, 5, 14
-"""Statuses of gRPC."""
+"""The gRPC status codes that the hooks use."""
 
 _STATUS_NAMES = {3: "INVALID_ARGUMENT", 4: "DEADLINE_EXCEEDED", 5: "NOT_FOUND", 14: "UNAVAILABLE"}
 

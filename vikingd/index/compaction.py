@@ -23,7 +23,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4
 
-from vikingd.index.growth import gathered
+from vikingd.index.array_growth import gathered
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tail_postings import as_one
 from vikingd.index.metadata.columns import Columns

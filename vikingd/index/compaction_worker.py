@@ -9,7 +9,7 @@ from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
 
 from vikingd.domain.errors import Corrupt, DiskFull
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 _PAUSE = 60.0  # seconds at least from a failed compaction to the next one
 
@@ -52,7 +52,7 @@ class CompactionWorker:
                 self._thread = thread
 
     def _run(self) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         try:
             self._compact()
             self.problem = ""

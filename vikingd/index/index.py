@@ -29,7 +29,7 @@ from vikingd.index.segment.segment_files import Files
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 _WORTH_FOLDING = 64  # rows in the tail
 _SMALL_ROOM = 256  # rows of a new tail in an index of many; it grows
@@ -62,7 +62,7 @@ class Index:
 
     Attributes:
         snapshot: the newest snapshot; one reference, no lock.
-        damage: the reason why the snapshot must not be used, as the last `look` found it; else "".
+        damage: the reason why the snapshot must not be used, found by `check_files`; else "".
         rebuilt: why the index was built again from the store; "" if it was not.
     """
 
@@ -77,7 +77,7 @@ class Index:
         read_only: bool = False,
         compacted: Callable[[float], None] = lambda _: None,
         origin: Callable[[], tuple[str, str]] = lambda: ("", ""),
-        why_not: Callable[[Manifest], str] = lambda _: "",
+        why_unusable: Callable[[Manifest], str] = lambda _: "",
         small: bool = False,
     ) -> None:
         """Make an empty index.
@@ -91,7 +91,7 @@ class Index:
             read_only: True if another process writes the bases.
             compacted: called with the seconds of each compaction that succeeded.
             origin: returns the id and the epoch of the store, to be written into each base.
-            why_not: returns the reason why a base on disk cannot be used, or "".
+            why_unusable: returns the reason why a base on disk cannot be used, or "".
             small: True for one of many indexes: its tail begins with little memory.
         """
         self._root = root
@@ -103,7 +103,7 @@ class Index:
         self._compacted = compacted
         self._read_only = read_only
         self._origin = origin
-        self._why_not = why_not
+        self._why_unusable = why_unusable
         self._most_room = _SMALL_ROOM if small else None
         self._checking: threading.Thread | None = None  # reads the large files
         self.damage = ""
@@ -130,11 +130,11 @@ class Index:
             if self._tail is not self._damaged:
                 self.damage = ""
 
-    def look(self) -> str:
-        """Check whether a mapped file of the base was truncated; set and return `damage`."""
+    def check_files(self) -> str:
+        """Set and return `damage`, after a check whether a mapped file was truncated."""
         tail = self._tail
         files = tail.base.files
-        if files is not None and not self.damage and (problem := files.shortened()):
+        if files is not None and not self.damage and (problem := files.truncated_file()):
             self._condemn(problem, tail)
         return self.damage
 
@@ -156,7 +156,7 @@ class Index:
             _log.error("the damage could not be noted: %s", error)
 
     def _check_files(self, tail: Tail, files: Files) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         if problem := files.check():
             self._condemn(problem, tail)
 
@@ -182,7 +182,7 @@ class Index:
         stamp = bases.stamp(self._root)
         if self.damage and stamp == self._stamp:
             return False
-        base = bases.load(self._root, self._why_not)
+        base = bases.load(self._root, self._why_unusable)
         if base is None:
             return False
         manifest = base.manifest
@@ -393,7 +393,7 @@ class Index:
             old_bases=self._old.count(),
         )
 
-    def fold(self) -> None:
+    def compact_if_large(self) -> None:
         """Compact now, unless the tail is small, so that the next start loads quickly.
 
         A failure is logged, not raised. Loading 100 contexts takes a quarter of the time of

@@ -15,10 +15,10 @@ import numpy as np
 from viking_kernels.arrays import F32, I32, I64
 
 NEAR = 64
-"""Texts that are proposed to a find."""
+"""The number of texts that are proposed to a find."""
 
 FILE = "ivf.faiss"
-"""Its name in the directory of a base."""
+"""The name of the inverted file in the directory of a base."""
 
 _PROBED = 1 / 32  # the share of lists that a search reads
 _TRAINED_WITH = 40  # vectors for each list

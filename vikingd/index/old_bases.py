@@ -13,7 +13,7 @@ import weakref
 from vikingd.index.segment.segment_arrays import Segment
 
 MOST = 4
-"""The most old bases that running calls explain. Above, garbage is collected, then it is logged."""
+"""The most old bases that running calls alone may hold; `log_if_many` acts on more."""
 
 _LEVELS = 4  # of holders that the log names
 

@@ -18,7 +18,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget
 from vikingd.domain.line_numbers import last_line
 from vikingd.domain.store_changes import IndexedText
-from vikingd.index.growth import gathered
+from vikingd.index.array_growth import gathered
 from vikingd.index.lexicon import tokens
 from vikingd.index.segment.segment_arrays import Segment
 

@@ -47,10 +47,10 @@ Each link is in it twice. A commit that changes links makes a new mapping. Remov
 """
 
 ENOUGH = 30
-"""The number of vectors from which a mean does not use the model's prior mean."""
+"""The least number of vectors for a mean that does not use the model's prior mean."""
 
 PRIOR_WEIGHT = 5.0
-"""The number of vectors that the prior mean weighs as much as, in a mean of fewer than ENOUGH."""
+"""The weight of the prior mean, in vectors, in a mean of fewer than ENOUGH vectors."""
 
 
 @dataclass(frozen=True, slots=True)

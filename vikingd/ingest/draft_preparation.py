@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.errors import InvalidField
@@ -127,7 +127,7 @@ def check(draft: Draft, field: str = "") -> Draft:
                 raise InvalidField(f"{prefix}passages[{i}].continues", f"{uri} holds no memories")
     if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
         raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
-    title = hidden.removed(draft.title)
+    title = hidden_characters.removed(draft.title)
     return (
         replace(draft, uri=uri, title=title) if (uri, title) != (draft.uri, draft.title) else draft
     )

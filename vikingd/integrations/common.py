@@ -15,7 +15,7 @@ from vikingd.client.batches import MAX_COUNT
 from vikingd.system.install_command import install_command
 
 MAX_COPY = 48 << 10
-"""The bytes of a JSON text that fits into metadata, where listings have it too."""
+"""The most bytes of a JSON text that is copied into metadata, which listings return."""
 
 _RESERVED = re.compile(r"[%/\x00-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")

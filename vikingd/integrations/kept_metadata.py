@@ -13,10 +13,10 @@ from uuid import UUID
 from vikingd.integrations.common import to_json
 
 _LARGEST = 1 << 53
-"""The whole numbers below it are exact as doubles, which metadata have."""
+"""The limit below which all whole numbers are exact as doubles, the numbers of metadata."""
 
 _DEEPEST = 100
-"""Levels; deeper parts are left to the check, which names them."""
+"""The most levels that are converted; a later check refuses deeper parts, and names them."""
 
 
 def kept(

@@ -16,7 +16,7 @@ from vikingd.plan.query_text import questions_of
 from vikingd.plan.retrieve_plan import RetrievePlan
 
 LIGHT_LIMIT = 50
-"""Results that are shown in little more time than a thread takes to start."""
+"""The most results of a light call."""
 
 _LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start
 _TEXT = 1000  # characters of a query
@@ -26,7 +26,7 @@ _TOKENS = 10_000
 _RECALLED = 100
 _SESSION_BYTES = 64 << 10
 PAGE = 100
-"""Contexts of a page; a listing of more is heavy."""
+"""The most contexts in a page of a light listing."""
 
 
 def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bool:

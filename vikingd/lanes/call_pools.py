@@ -16,7 +16,7 @@ from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
 from vikingd.lanes.queues import Deadline, Queues, ending_before
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -24,7 +24,7 @@ CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 _RETRY_AFTER = 1.0  # seconds
 
 SHORT_TEXT = 200
-"""Characters of a typed question. The embedder takes several times as long for a longer text."""
+"""The most characters of a short text, such as a typed question."""
 
 
 class CallDeadline:
@@ -110,11 +110,11 @@ class Threads:
         self.embedding = Pool("embed-query", embedders, 1024)
         self.embedding_short = Pool("embed-short-query", embedders, 1024)
         self.store = Pool("store", 4, 1024)
-        self.preparing = Pool("prepare", 1, 0, let_finds_go_first)  # Preparing bounds its bytes
-        self.preparing_small = Pool("prepare-small", 1, 0, let_finds_go_first)
+        self.preparing = Pool("prepare", 1, 0, lower_writer_priority)  # Preparing bounds its bytes
+        self.preparing_small = Pool("prepare-small", 1, 0, lower_writer_priority)
         self.admin = Pool("admin", 2, 64)
         self.backlog = Pool("backlog", 2, 0)  # for calls that have written already
-        self.backup = Pool("backup", 1, 0, let_finds_go_first)  # for one call at a time
+        self.backup = Pool("backup", 1, 0, lower_writer_priority)  # for one call at a time
         self.read, self.prepare = self.store.run, self.preparing_small.run
 
     async def embed(self, deadline: Deadline, function: Callable[[str], _T], text: str, /) -> _T:

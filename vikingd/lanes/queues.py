@@ -21,20 +21,20 @@ from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 from vikingd.domain import cancellation
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 LIGHT_THREADS = 2
 HEAVY_THREADS = 2
-"""Pieces of one heavy call that run at the same time. Of several heavy calls one piece runs.
+"""The number of pieces that run at the same time if one heavy call runs; with more calls, one.
 
 Each thread that runs Python makes a light call wait for the GIL.
 """
 
 _LIGHT_SLOTS = 8 * LIGHT_THREADS
-"""More slots than threads: a free thread finds its next piece without the event loop."""
+"""The number of light slots: more than threads, so that a free thread has its next piece."""
 
 _HEAVY_SLOTS = 8
 _LIGHT_WAITING, _HEAVY_WAITING = 1024, 128
@@ -66,7 +66,7 @@ class QueuedCall(Deadline, Protocol):
     """A call in a queue."""
 
     name: str
-    """The key, or the other end of the connection: queues are fair between these."""
+    """The caller's key, or its address without a key; queues are fair between these."""
 
     is_admitted: bool
 
@@ -406,7 +406,7 @@ class SlotPerPiece(_BaseRunner):
 
 
 Runner: TypeAlias = Slot | SlotPerPiece
-"""Runs the pieces of a call: `here` the short ones, `away` on a thread those that take longer."""
+"""The runner of a call's pieces: `here` runs short ones, `away` runs longer ones on a thread."""
 
 
 class Queues:
@@ -430,7 +430,7 @@ class Queues:
             at_once=HEAVY_THREADS,
             crowded=1,
             waiting=_HEAVY_WAITING,
-            initializer=let_finds_go_first,
+            initializer=lower_writer_priority,
             on_idle=collect_and_trim,
         )
 

@@ -10,13 +10,13 @@ from typing import Any
 from vikingd.domain.value_faults import wanted
 
 CHOICES = "choices"
-"""The key of a schema with words that are usual, where others are allowed, too."""
+"""The key in a schema that lists the usual words for a field that takes any word."""
 
 _NO_LIMIT = 1 << 53
-"""A bound that a client need not see."""
+"""The bound that stands for no limit; clients do not see it."""
 
 _UNSEEN = ("title", "$defs", "minLength", "maxLength", "maxItems", "pattern", CHOICES)
-"""The keys of a schema that a client need not see; a wrong value is told with its limit."""
+"""The keys that are left out of a client's schema; the error for a wrong value has the limit."""
 
 
 class Forms:
@@ -30,12 +30,12 @@ class Forms:
         self._schema = schema
         self._named = schema.get("$defs", {})
 
-    def listed(self) -> dict[str, Any]:
+    def short_form(self) -> dict[str, Any]:
         """Return the schema in the short form for `tools/list`."""
         found: dict[str, Any] = self._listed(self._schema)
         return found
 
-    def taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def converted(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments, with values of an obvious meaning converted: "3" becomes 3."""
         known = self._schema["properties"]
         return {
@@ -43,7 +43,7 @@ class Forms:
             for name, value in arguments.items()
         }
 
-    def wanted(self, fault: Mapping[str, Any]) -> str:
+    def allowed_values(self, fault: Mapping[str, Any]) -> str:
         """Return the allowed values in words, such as "one of a, b", for an error of pydantic."""
         schema = self._at(fault["loc"])
         if fault["type"] == "string_pattern_mismatch" and CHOICES in schema:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from vikingd.domain.text import approximate_tokens
 
 ENVELOPE = 80
-"""Tokens of an answer beside its items: the first line, the keys and the note on the rest."""
+"""The tokens of an answer beside its items: the first line, the keys and the note on the rest."""
 
 Item = TypeVar("Item", bound=BaseModel)
 

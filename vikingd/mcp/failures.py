@@ -36,7 +36,7 @@ _ADVICE: dict[type[ClientError], str] = {
     errors.NotFetched: "Ask the user to look at the address of the source.",
     errors.Internal: "This is a bug. Other arguments or another tool may work.",
 }
-"""The remedy for an error whose message says the fault."""
+"""The remedy to add to an error whose message explains only the fault."""
 
 
 async def explained(error: ClientError, client: AsyncClient, arguments: Container[str]) -> str:

@@ -277,7 +277,7 @@ def building(*, counted: bool) -> Callable[..., Awaitable[tool_answers.BuiltText
 
 
 _LEAST = 50
-"""Tokens. A built text is not asked to be shorter."""
+"""The least tokens that are asked for in a built text."""
 
 
 def _built(built: BuiltContext) -> tool_answers.BuiltText:

@@ -66,7 +66,7 @@ class ClientTool(Tool):
 
         tool.fn_metadata.arg_model = Arguments
         tool._forms = Forms(Arguments.model_json_schema(by_alias=True))
-        tool.parameters = tool._forms.listed()
+        tool.parameters = tool._forms.short_form()
         tool.fn_metadata.output_schema = None  # each model would read it with each list of tools
         return tool
 
@@ -82,7 +82,7 @@ class ClientTool(Tool):
         # Some models send null for an argument that they leave out.
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            values = self.fn_metadata.validate_arguments(self._forms.taken(given))
+            values = self.fn_metadata.validate_arguments(self._forms.converted(given))
         except ValidationError as error:
             raise ToolError(self._wrong(error)) from None
         client = self._client_of(context)
@@ -117,7 +117,7 @@ class ClientTool(Tool):
                 faults.append(f"{name} is not known")
             else:
                 got = shown(one["input"])
-                faults.append(f"{name} is {self._forms.wanted(one)}, not {got}")
+                faults.append(f"{name} is {self._forms.allowed_values(one)}, not {got}")
         # An argument may have half of a surrogate pair, which cannot be sent.
         return f"{'; '.join(faults)}.".encode(errors="replace").decode()
 

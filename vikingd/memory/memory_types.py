@@ -10,7 +10,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degraded, Stage
 from vikingd.domain.contexts import Entry, Passage, Prepared
 from vikingd.domain.errors import NotFound
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.domain.rights import LOCAL, Caller, Right
 from vikingd.domain.text import SECTION_SEPARATOR

@@ -19,7 +19,7 @@ from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, NAMED, NO_CONFIDENCE, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import Entry
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SESSION_ID
 from vikingd.engine import Engine

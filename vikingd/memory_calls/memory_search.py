@@ -37,7 +37,7 @@ from vikingd.domain.answers import (
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
 from vikingd.domain.pinned_text import is_pinned
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
 from vikingd.domain.uri import is_within
 from vikingd.engine import Engine

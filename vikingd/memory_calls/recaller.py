@@ -9,7 +9,7 @@ from viking_kernels.arrays import F32
 
 from vikingd.answer.query_planning import QueryVectors
 from vikingd.domain.answers import NAMED, Degraded, Stage
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.engine import Engine
 from vikingd.lanes.call_pools import wait_for_revision
 from vikingd.lanes.queues import Runner

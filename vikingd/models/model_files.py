@@ -9,7 +9,7 @@ from pathlib import Path
 from vikingd.system.regular_files import open_regular
 
 GRAPHS = ("model.onnx", "model_quantized.onnx", "onnx/model.onnx", "onnx/model_quantized.onnx")
-"""The first of them that exists is the model."""
+"""The possible paths of a model's graph; the first one that exists is the model."""
 
 TOKENIZER = "tokenizer.json"
 

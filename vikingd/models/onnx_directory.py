@@ -26,7 +26,7 @@ _FEATURES: dict[str, Callable[[Any], Sequence[int]]] = {
     "position_ids": lambda encoded: range(len(encoded.ids)),
 }
 _PAST = "past_key_values."
-"""Prefix of the inputs for earlier tokens. A text that is read at once has none."""
+"""The prefix of inputs for earlier tokens, which stay empty: a text is read at once."""
 
 
 class UnusableModel(Exception):

@@ -599,7 +599,9 @@ class RememberRequest(_message.Message):
     time_zone: _builtins.str
     """The time zone of the caller, for the day of a journal. Empty: UTC."""
     exact: _builtins.bool
-    """Reinforce a memory of an equal wording only, not one of equal words."""
+    """Reinforce only a memory with the same text. False: also one that differs only in words such as
+    articles and contractions.
+    """
     request_id: _builtins.str
     """A name for this call, up to 64 printable ASCII characters, such as a UUID. A call of one user (or of
     one key without a user) with the same name and the same fields counts once: its repetitions get the
@@ -767,8 +769,8 @@ Global___ReinforceResponse: _TypeAlias = ReinforceResponse  # noqa: Y015
 
 @_typing.final
 class ForgetRequest(_message.Message):
-    """Removes memories by their ids, or all memories of a scope that meet every criterion. Criteria spare what is
-    pinned, the profile, instructions, and what speaks of health: these go by their ids alone. An abstract from
+    """Removes memories by their ids, or all memories of a scope that meet every criterion. Criteria never remove
+    pinned memories, the profile, instructions and memories about health: only their ids do. An abstract from
     a Put stays in the file. A removal by criteria is made in parts of some files: a failed call may
     have removed some memories.
     """

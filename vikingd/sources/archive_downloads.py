@@ -19,7 +19,7 @@ from vikingd.sources.page_addresses import canonical, checked, origin_of
 from vikingd.sources.web_requests import Unanswered, WebRequests
 
 MAX_SECONDS = 3600.0
-"""Limit of a whole download."""
+"""The most seconds of a whole download."""
 
 _BLOCK = 1 << 16
 _LOOK = 0.1  # seconds between two looks at the request to end

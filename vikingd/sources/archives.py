@@ -30,12 +30,12 @@ from vikingd.sources.fetch_result import Fetched, NotTaken, Origin, SourceFailed
 from vikingd.system.regular_files import open_regular
 
 MAX_ARCHIVE = 1 << 30
-"""Limit of the bytes of an archive."""
+"""The most bytes of an archive."""
 MAX_MEMBERS = 65_000
 MAX_MEMBER, MAX_TOTAL = 256 << 20, 2 << 30
-"""Limits of the unpacked bytes of a member, and of all."""
+"""The most unpacked bytes of one member, and of all members together."""
 MAX_RATIO, FREE = 200, 64 << 20
-"""Limit of the unpacked bytes for each byte of the archive, beyond the first FREE bytes."""
+"""The most unpacked bytes for each byte of the archive; the first FREE bytes do not count."""
 
 _SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 _BLOCK = 1 << 20
@@ -73,7 +73,7 @@ def is_archive(name: str) -> bool:
 
 
 def suffix_of(name: str) -> str:
-    """Return the suffix of the name of an archive, in lower case; "" if it is none."""
+    """Return the suffix of the name of an archive, in lower case; "" for any other name."""
     return next((one for one in _SUFFIXES if name.lower().endswith(one)), "")
 
 
@@ -92,7 +92,7 @@ def unpack(
     address: str,
     folder: Path,
     state: Mapping[str, Any] | None,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Unpack an archive into a new folder.
@@ -102,7 +102,7 @@ def unpack(
         address: the address of the archive, for the origins of its files.
         folder: a directory that does not exist yet.
         state: the state of the last fetch whose files were imported; None: there is none.
-        told: called with the number of members that were just unpacked.
+        advance: called with the number of members that were just unpacked.
         cancelled: an event that ends the work.
 
     Raises:
@@ -115,7 +115,7 @@ def unpack(
             size = os.fstat(file.fileno()).st_size
             if size > MAX_ARCHIVE:
                 raise _Bomb(f"has {size:,} bytes, and the limit is {MAX_ARCHIVE:,}")
-            made = _Unpacking(folder, address, size, told, cancelled)
+            made = _Unpacking(folder, address, size, advance, cancelled)
             unpack_ = _unpack_zip if suffix_of(archive.name) == ".zip" else _unpack_tar
             unpack_(file, suffix_of(archive.name), made)
     except _Bomb as error:
@@ -164,7 +164,7 @@ class _Unpacking:
     folder: Path
     address: str
     size: int
-    told: Callable[[int], None]
+    advance: Callable[[int], None]
     cancelled: threading.Event
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class _Unpacking:
         except _Refused as reason:
             shown = _CONTROL.sub("\ufffd", name)[:_MAX_PATH]
             self.not_taken.append(NotTaken(f"{self.address}#{shown}", str(reason)))
-        self.told(1)
+        self.advance(1)
 
     def write(self, name: str, content: _Stream) -> None:
         """Write a member.

@@ -21,7 +21,7 @@ from vikingd.sources.fetch_result import Fetched, NotTaken, Origin, SourceFailed
 from vikingd.sources.git_program import Git, GitFailed
 
 MAX_FILES, MAX_BYTES = 200_000, 2 << 30
-"""Limits of a commit."""
+"""The most files and the most bytes of a commit."""
 
 _MAX_LISTING = 64 << 20  # bytes of the names of a commit
 _NEW, _KEPT = "refs/vikingd/new", "refs/vikingd/kept"
@@ -55,7 +55,7 @@ def fetch_repository(
     ref: str,
     folder: Path,
     state: Mapping[str, Any] | None,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch the files of a commit.
@@ -65,7 +65,7 @@ def fetch_repository(
         ref: a branch, a tag or the whole name of a commit; "": the repository's own choice.
         folder: the directory of the checkout, which keeps its files between two fetches.
         state: the state of the last fetch whose files were imported; None: there is none.
-        told: called with the number of objects that just came.
+        advance: called with the number of objects that just came.
         cancelled: an event that ends the fetch.
 
     Raises:
@@ -80,7 +80,7 @@ def fetch_repository(
         git.run("update-ref", _KEPT, known)
     else:
         known = ""
-    _fetch(git, address, ref or "HEAD", told)
+    _fetch(git, address, ref or "HEAD", advance)
     commit = git.run("rev-parse", "--verify", f"{_NEW}^{{commit}}").decode().strip()
     entries = list(_entries(git, commit, address))
     _check_out(git, commit)
@@ -129,15 +129,15 @@ def _prepare(git: Git, folder: Path) -> None:
     (inner / "info" / "attributes").write_text(_ATTRIBUTES)
 
 
-def _fetch(git: Git, address: Address, ref: str, told: Callable[[int], None]) -> None:
+def _fetch(git: Git, address: Address, ref: str, advance: Callable[[int], None]) -> None:
     options = ["--no-tags", "--no-recurse-submodules", "--no-auto-gc", "--force", "--progress"]
     given = ["--", address.url, f"+{ref}:{_NEW}"]
     try:
-        git.run("fetch", "--depth=1", *options, *given, told=told)
+        git.run("fetch", "--depth=1", *options, *given, advance=advance)
     except GitFailed as error:
         if _NO_SHALLOW not in str(error):
             raise
-        git.run("fetch", *options, *given, told=told)
+        git.run("fetch", *options, *given, advance=advance)
 
 
 def _entries(git: Git, commit: str, address: Address) -> Iterator[_Entry]:

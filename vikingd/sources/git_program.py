@@ -21,7 +21,7 @@ from vikingd.sources.addresses import Address
 from vikingd.sources.fetch_result import SourceFailed
 
 MAX_SECONDS = 3600.0
-"""Limit of one call of git."""
+"""The most seconds of one call of git."""
 MAX_PACKS = 4 << 30
 """Limit of the bytes of all packs of a checkout."""
 
@@ -110,14 +110,14 @@ class Git:
         self,
         *arguments: str,
         most: int = _MAX_OUTPUT,
-        told: Callable[[int], None] | None = None,
+        advance: Callable[[int], None] | None = None,
     ) -> bytes:
         """Run a command of git, and return its output.
 
         Args:
             arguments: the command and its arguments.
             most: the limit of the bytes of the output.
-            told: called with the number of objects that just came.
+            advance: called with the number of objects that just came.
 
         Raises:
             GitFailed: it failed; the message has the last error message of git.
@@ -137,7 +137,9 @@ class Git:
             )
             assert child.stderr is not None
             words = bytearray()
-            reader = threading.Thread(target=_read, args=(child.stderr, words, told), daemon=True)
+            reader = threading.Thread(
+                target=_read, args=(child.stderr, words, advance), daemon=True
+            )
             reader.start()
             try:
                 with _guarded(child):
@@ -222,17 +224,17 @@ class Git:
         return GitFailed(f"{text} {why} ({last})" if why else f"{text}: git {command}: {last}")
 
 
-def _read(stderr: IO[bytes], words: bytearray, told: Callable[[int], None] | None) -> None:
+def _read(stderr: IO[bytes], words: bytearray, advance: Callable[[int], None] | None) -> None:
     """Store the last lines of git's messages, and report its progress."""
     before = 0
     with suppress(ValueError):  # it was closed
         while piece := os.read(stderr.fileno(), 4096):
             words += piece
             del words[:-_MAX_ERRORS]
-            if told and (found := _RECEIVED.findall(piece)):
+            if advance and (found := _RECEIVED.findall(piece)):
                 done = int(found[-1])
                 if done > before:
-                    told(done - before)
+                    advance(done - before)
                 before = max(before, done)
 
 

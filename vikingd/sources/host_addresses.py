@@ -16,8 +16,8 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _MAX_ADDRESSES = 4  # of a host that are tried
 
 
-class Inward(Exception):
-    """A host has an address in a private network, and the fetch may not connect to it."""
+class PrivateHost(Exception):
+    """A host with a private or local address, to which the fetch may not connect."""
 
 
 class HostAddresses:
@@ -43,7 +43,7 @@ class HostAddresses:
         """Return the addresses of a host, at most four.
 
         Raises:
-            Inward: the host is not public, but must be, see the class.
+            PrivateHost: the host is not public, but must be, see the class.
             OSError: the host is unknown.
         """
         if host not in self._found:
@@ -62,7 +62,7 @@ class HostAddresses:
         return addresses[:_MAX_ADDRESSES]
 
     def _refuse(self, host: str, addresses: list[str]) -> None:
-        """Raise Inward for a host with private addresses, unless the user names it.
+        """Raise PrivateHost for a host with private addresses, unless the user names it.
 
         It is also raised for the named host if that was public before, or if its name leads to a
         link-local address.
@@ -70,14 +70,18 @@ class HostAddresses:
         inward = next(one for one in addresses if not is_public(one))
         at = host if host == inward else f"{host} ({inward})"
         if host != self._named:
-            raise Inward(f"{at} is not public, and only the host of the given address may be so")
+            raise PrivateHost(
+                f"{at} is not public, and only the host of the given address may be so"
+            )
         if self._must_be_public:
-            raise Inward(
+            raise PrivateHost(
                 f"{at} is not public, though it was before: its name may have been taken over; "
                 "remove the source and import it again if this is meant"
             )
         if host != inward and ip_address(inward.partition("%")[0]).is_link_local:
-            raise Inward(f"{at} is a link-local address: name the address itself if this is meant")
+            raise PrivateHost(
+                f"{at} is a link-local address: name the address itself if this is meant"
+            )
 
 
 def is_public(address: str) -> bool:

@@ -11,7 +11,7 @@ from vikingd.sources.robots_rules import MAX_BYTES, MAX_DELAY, Robots
 from vikingd.sources.web_requests import Answer, Unanswered, WebRequests
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-"""The statuses of redirects."""
+"""The HTTP statuses of redirects."""
 
 MAX_REDIRECTS = 5
 """The number of redirects in a row that are followed."""

@@ -19,7 +19,7 @@ from vikingd.sources.page_content import Unfit, read_content
 from vikingd.system.platform import confine
 
 LENGTHS = struct.Struct(">II")
-"""The form of the lengths before a request or a reply."""
+"""The encoding of the two lengths before a request or a reply."""
 
 
 def packed(value: dict[str, Any], data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 from vikingd.ingest.file_kind_names import CODE, CONFIGURATION, PROSE
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES
 from vikingd.sources.fetch_result import Origin
@@ -187,7 +187,7 @@ def _path(address: str, kind: str, above: str | None, mark: str) -> str:
 
 def _name(step: str) -> str:
     """Return a segment of an address as the name of a file or directory that an import reads."""
-    name = unicodedata.normalize("NFC", hidden.removed(_UNFIT.sub("-", step))).strip()
+    name = unicodedata.normalize("NFC", hidden_characters.removed(_UNFIT.sub("-", step))).strip()
     name = name.encode("utf-8", "replace").decode()
     if name.startswith(".") or name in SKIPPED_DIRECTORIES:
         name = f"_{name.lstrip('.')}"

@@ -10,7 +10,7 @@ AGENT = "vikingd"
 """The name that robots.txt knows vikingd by."""
 
 MAX_BYTES = 500 << 10
-"""The bytes of a robots.txt that are read, as RFC 9309 asks for."""
+"""The most bytes of a robots.txt that are read, as RFC 9309 asks for."""
 
 MAX_DELAY = 60.0
 """The longest Crawl-delay that a fetch waits, in seconds."""

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from vikingd.sources.fetch_result import NotTaken
 from vikingd.sources.page_files import Page, PageFiles
 
-_MOST = 1000  # that are told one by one
+_MOST = 1000  # remarks that are listed one by one
 
 
 @dataclass(slots=True)
 class Remarks:
     """The remarks of a fetch, at most a thousand lines."""
 
-    told: list[NotTaken] = field(default_factory=list)
+    not_taken: list[NotTaken] = field(default_factory=list)
     more: int = 0
 
     def add(self, address: str, reason: str) -> None:
         """Record that an address was not fetched, and the reason."""
-        if len(self.told) < _MOST:
-            self.told.append(NotTaken(address, reason))
+        if len(self.not_taken) < _MOST:
+            self.not_taken.append(NotTaken(address, reason))
         else:
             self.more += 1
 
@@ -48,14 +48,14 @@ class SitePages:
         """Keep former pages that did not answer, and drop duplicates of pages."""
         for address, page in self.former.items():
             is_settled = address in self.taken or address in self.gone
-            is_another = address in self.others and self.real(address) in self.taken
+            is_another = address in self.others and self.original(address) in self.taken
             if not is_settled and not is_another and files.has(page):
                 self.taken[address] = page
         self._tell_circles(remarks)
         self._believe_stated(remarks)
         self._drop_copies(remarks)
 
-    def real(self, address: str) -> str:
+    def original(self, address: str) -> str:
         """Return the address of the original page of a duplicate; an original has its own address.
 
         Chains of duplicates are followed; a circle of duplicates gives "".
@@ -77,7 +77,7 @@ class SitePages:
         for address, page in sorted(self.former.items()):
             if page.path in now:
                 continue
-            target = self.real(address)
+            target = self.original(address)
             if target not in new:
                 target = by_hash.get(page.hash, "")
             if target in new:
@@ -86,7 +86,7 @@ class SitePages:
 
     def _tell_circles(self, remarks: Remarks) -> None:
         for address in sorted(self.others):
-            if not self.real(address):
+            if not self.original(address):
                 remarks.add(address, "redirects in a circle")
 
     def _believe_stated(self, remarks: Remarks) -> None:
@@ -95,7 +95,7 @@ class SitePages:
         The address of the first page does not count, because some sites state it in all pages.
         """
         for address, page in list(self.taken.items()):
-            stated = self.real(page.stated) if page.stated else address
+            stated = self.original(page.stated) if page.stated else address
             if stated in (address, self.start) or stated not in self.taken:
                 continue
             if self.taken[stated].stated in ("", stated):

@@ -8,7 +8,7 @@ from typing import Any
 from vikingd.sources.page_files import Page
 
 MAX_WAITING = 10_000
-"""The number of addresses that are kept for the next fetch."""
+"""The most addresses that are kept for the next fetch."""
 
 _VERSION = 1
 

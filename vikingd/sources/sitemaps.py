@@ -12,7 +12,7 @@ from lxml import etree
 from vikingd.sources.page_addresses import canonical
 
 MAX_SITEMAPS = 50
-"""The number of sitemaps of a site that are read."""
+"""The most sitemaps of a site that are read."""
 
 _GZIP = b"\x1f\x8b"
 

@@ -38,7 +38,7 @@ def check_options(address: Address, options: SourceOptions) -> None:
 def fetch(
     address: Address,
     record: Record,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch a source.
@@ -49,7 +49,7 @@ def fetch(
     Args:
         address: the address, with its credentials.
         record: the source, with the state of the last import.
-        told: called with the number of objects, pages or members that just came.
+        advance: called with the number of objects, pages or members that just came.
         cancelled: an event that ends the fetch.
 
     Raises:
@@ -60,18 +60,18 @@ def fetch(
     state = record.state or None
     if address.kind is Kind.REPOSITORY:
         folder = record.folder / _CHECKOUT
-        return fetch_repository(address, record.options.ref, folder, state, told, cancelled)
+        return fetch_repository(address, record.options.ref, folder, state, advance, cancelled)
     last = _last(record)
     discard_unused(record.folder, last)
     folder = _next(record, last)
     if address.kind is Kind.PAGE:
-        fetched = _fetch_site(address, record, last, folder, told, cancelled)
+        fetched = _fetch_site(address, record, last, folder, advance, cancelled)
     elif address.is_local:
         if not Path(address.url).is_file():
             raise SourceFailed(f"{address.text} is no longer there")
-        fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
+        fetched = unpack(Path(address.url), address.text, folder, state, advance, cancelled)
     else:
-        fetched = _fetch_archive(address, record, last, folder, told, cancelled)
+        fetched = _fetch_archive(address, record, last, folder, advance, cancelled)
     if cancelled.is_set():  # a cancelled fetch of a site returns a part of it
         raise InterruptedError
     fetched.state[_FOLDER] = fetched.folder.name
@@ -101,7 +101,7 @@ def _fetch_site(
     record: Record,
     last: Path | None,
     folder: Path,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     if last is None:
@@ -114,7 +114,7 @@ def _fetch_site(
             raise OSError(errno.EIO, reason, source) from None
     state = record.state if last else None
     options = _site_options(record.options)
-    return fetch_site(address.url, options, folder, state, told, cancelled)
+    return fetch_site(address.url, options, folder, state, advance, cancelled)
 
 
 def _site_options(options: SourceOptions) -> SiteOptions:
@@ -127,7 +127,7 @@ def _fetch_archive(
     record: Record,
     last: Path | None,
     folder: Path,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Download an archive and unpack it; do nothing if its host says that it has not changed."""
@@ -141,7 +141,7 @@ def _fetch_archive(
         found = download(address.url, file, state, cancelled)
         if found.is_unchanged and last is not None:
             return unchanged_files(address.text, last, record.state)
-        fetched = unpack(file, address.text, folder, state, told, cancelled)
+        fetched = unpack(file, address.text, folder, state, advance, cancelled)
     finally:
         file.unlink(missing_ok=True)
     said = {"etag": found.etag, "modified": found.modified, "is_public": found.is_public}

@@ -28,7 +28,7 @@ from vikingd.sources.sitemaps import MAX_SITEMAPS, read_sitemap
 from vikingd.sources.web_requests import Answer, Unanswered, WebRequests
 
 MAX_SITE_BYTES = 1 << 30
-"""The bytes of the content of all answers of a fetch."""
+"""The most bytes of all answers of a fetch together."""
 
 _GONE = frozenset({404, 410})
 _ASKED_FOR_EACH = 4  # addresses for each page that is taken
@@ -45,7 +45,7 @@ def crawl(
     options: SiteOptions,
     folder: Path,
     state: dict[str, Any] | None,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch a page or a site; see `fetch_site`."""
@@ -54,7 +54,7 @@ def crawl(
     executor = ThreadPoolExecutor(1)
     try:
         work = _Crawl(start, bounds, options, folder, SiteState.of(state), executor)
-        work.told = told
+        work.advance = advance
         return asyncio.run(work.run(cancelled))
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
@@ -81,7 +81,7 @@ class _Crawl:
         former: SiteState,
         executor: ThreadPoolExecutor,
     ) -> None:
-        self.told: Callable[[int], None] = lambda _: None
+        self.advance: Callable[[int], None] = lambda _: None
         self._start = start
         self._bounds = bounds
         self._options = options
@@ -227,7 +227,7 @@ class _Crawl:
             self._unanswered[address] = depth
             self._remarks.add(passed[-1], str(error))
         del self._under_way[address]
-        self.told(1)
+        self.advance(1)
 
     async def _take(self, passed: list[str], depth: int) -> None:
         """Fetch the page at an address, and follow redirects to it.
@@ -356,7 +356,7 @@ class _Crawl:
             self._files.root,
             {page.path: page.origin(address) for address, page in taken.items()},
             moved,
-            self._remarks.told,
+            self._remarks.not_taken,
             SiteState(taken, waiting, self._hosts.is_named_public).as_json(),
             self._former.pages != {} and before == after,
         )
@@ -378,4 +378,4 @@ class _Crawl:
             remarks.add(self._start, reason)
         if remarks.more:
             reason = f"{remarks.more:,} more addresses were not taken"
-            remarks.told.append(NotTaken(self._start, reason))
+            remarks.not_taken.append(NotTaken(self._start, reason))

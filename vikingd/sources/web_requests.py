@@ -15,7 +15,7 @@ from ssl import SSLContext
 import httpx
 
 from vikingd import __version__
-from vikingd.sources.host_addresses import HostAddresses, Inward
+from vikingd.sources.host_addresses import HostAddresses, PrivateHost
 from vikingd.sources.page_addresses import origin_of
 from vikingd.sources.robots_rules import AGENT
 
@@ -123,7 +123,7 @@ class WebRequests:
                     yield response
                 finally:
                     await response.aclose()
-        except Inward as error:
+        except PrivateHost as error:
             raise Unanswered(str(error)) from None
         except TimeoutError:
             raise Unanswered(f"takes more than {self._seconds:,g} s") from None

@@ -28,7 +28,7 @@ def fetch_site(
     options: SiteOptions,
     folder: Path,
     state: dict[str, Any] | None,
-    told: Callable[[int], None],
+    advance: Callable[[int], None],
     cancelled: threading.Event,
 ) -> Fetched:
     """Fetch a page, or a site, and keep the main content of each page in a file.
@@ -43,7 +43,7 @@ def fetch_site(
         folder: a directory for the files of this source alone, with those of the former fetch. All
             other files in it are removed.
         state: the state of the former fetch; None: there was none, or all is fetched anew.
-        told: called with the number of pages that were just finished.
+        advance: called with the number of pages that were just finished.
         cancelled: an event that ends the fetch. The result then has the pages that were fetched,
             and the former files of the other pages.
 
@@ -55,4 +55,4 @@ def fetch_site(
     check_packages()
     from vikingd.sources.web_crawl import crawl
 
-    return crawl(address, options, folder, state, told, cancelled)
+    return crawl(address, options, folder, state, advance, cancelled)

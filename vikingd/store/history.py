@@ -99,7 +99,7 @@ class History(NamedTuple):
             not last or last in known or len(self.epochs) >= _MAX_EPOCHS
         )
 
-    def why_not(self, point: Point) -> str:
+    def why_unusable(self, point: Point) -> str:
         """Return the reason why an index written at this point cannot be used with the store.
 
         "" if it can be used.

@@ -19,7 +19,7 @@ from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, shown, store_damaged
 
 CHUNK = 64
-"""Contexts in memory at a time; each may have 2 MiB of content."""
+"""The most contexts in memory at a time; each may have 2 MiB of content."""
 
 _MEMORY_FILE = """
 SELECT id FROM contexts WHERE tenant = 'default' AND uri = ? AND is_directory = 0

@@ -31,7 +31,7 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "removals": ("revision, uri", "revision, rowid"),
     "requests": ("number, id, digest, revision, reply, time", "number"),
 }
-"""The columns of each table, and its order."""
+"""The columns of each table, and the order of its rows."""
 
 _STATE = ("model", "dimension", "revision", "linked", "forgotten")
 _SHOWN = 20  # differences

@@ -24,7 +24,7 @@ from vikingd.store.writes.subtrees import CHARACTERS, delete, move, remove_empty
 from vikingd.store.writes.vector_writes import drop_damaged, drop_vectors, fill
 
 MAX_PUT = 65_536
-"""Contexts, passages and long texts that one call writes, see CHARACTERS."""
+"""The most contexts, passages and long texts, counted together, that one call writes."""
 
 _MAX_EMPTY = 1000  # directories that one commit removes
 
@@ -53,7 +53,7 @@ class WritableStore(Reads):
         """The last commit: the store's id, its epoch and its revision."""
 
     @abstractmethod
-    def why_not(self, point: Point) -> str:
+    def why_unusable(self, point: Point) -> str:
         """Return the reason why an index written at this point cannot be used; "" if it can."""
 
     @property

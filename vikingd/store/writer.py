@@ -21,12 +21,12 @@ from vikingd.domain.store_changes import Change, Committed
 from vikingd.store.connection import Connection
 from vikingd.store.damage import RowDamaged
 from vikingd.store.writes.transaction import Ids, Transaction
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
 Explain = Callable[[str, BaseException], BaseException]
-"""Returns the error for the caller, given the beginning of its message."""
+"""A function that converts an error of the database; its first argument begins the message."""
 
 _T = TypeVar("_T")
 
@@ -229,8 +229,8 @@ class Writer:
         except self._committing.failures as error:
             raise self._explain(_NOT_WRITTEN, error) from error
 
-    def between(self, work: Callable[[], _T]) -> _T:
-        """Run a function on the caller's thread while no transaction is open; return its result.
+    def run_between(self, work: Callable[[], _T]) -> _T:
+        """Run a function between two transactions, on the caller's thread; return its result.
 
         Raises:
             VikingError: writes are refused; the function was not called.
@@ -255,7 +255,7 @@ class Writer:
                     request.future.set_exception(Stopping("the store is closed"))
 
     def _run(self) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         while group := self._next_group():
             for written in self._commit(group):
                 self._written.put(written)
@@ -285,7 +285,7 @@ class Writer:
 
     def _publish(self, on_commit: OnCommit) -> None:
         """Pass each commit to `on_commit`, then complete its futures, in the order of commits."""
-        let_finds_go_first()
+        lower_writer_priority()
         while (written := self._written.get()) is not None:
             if written.revision and not self.failure:
                 try:

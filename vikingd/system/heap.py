@@ -1,4 +1,4 @@
-"""Free memory that the C library has not returned to the operating system."""
+"""The return of memory that the C library keeps after it was freed."""
 
 from __future__ import annotations
 

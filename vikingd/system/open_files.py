@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from vikingd.system.log_frames import log_of
+from vikingd.system.wal_frames import log_of
 
 
 class OpenFiles:

@@ -11,12 +11,12 @@ _WRITER = 5  # nice values above the daemon's; with 10 an import takes a sixth l
 _BACKGROUND = 9
 
 
-def let_finds_go_first() -> None:
+def lower_writer_priority() -> None:
     """Lower the priority of the calling thread, a writer, below the threads that answer queries."""
     platform.lower_thread(_WRITER)
 
 
-def work_in_background() -> None:
+def lower_process_priority() -> None:
     """Lower the priority of the calling process below that of the daemon's threads.
 
     Beside a busy thread of the daemon it still gets about a tenth of a core.

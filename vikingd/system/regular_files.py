@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 
 SMALL = 1 << 20
-"""The limit of bytes of settings, keys, certificates and marks."""
+"""The most bytes of a file with settings, keys, certificates or a mark."""
 
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

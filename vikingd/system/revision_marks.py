@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from vikingd.system import platform
 from vikingd.system import sealed_files as sealed
-from vikingd.system.log_frames import NO_LOG, open_log, read_salts, salts_of
 from vikingd.system.regular_files import descriptor_of
+from vikingd.system.wal_frames import NO_LOG, open_log, read_salts, salts_of
 
 _SLOT = 512  # bytes, a sector
 
@@ -32,7 +32,7 @@ class Mark(NamedTuple):
         epoch: the epoch that committed the revision, see `vikingd.store.history`.
         revision: the revision.
         log: the salts of the database's write-ahead log when the mark was written, see
-            `vikingd.system.log_frames`; "" if they are unknown.
+            `vikingd.system.wal_frames`; "" if they are unknown.
         floor: a revision that the database file has even without its log.
     """
 

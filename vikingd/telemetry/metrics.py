@@ -27,8 +27,8 @@ from prometheus_client.utils import floatToGoString
 
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.errors import VikingError
+from vikingd.telemetry.metrics_endpoint import Endpoint
 from vikingd.telemetry.process_figures import ProcessFigures, summed
-from vikingd.telemetry.scrape import Endpoint
 
 _FROM_50_MS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SECONDS = (5e-5, 1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, *_FROM_50_MS)
@@ -204,7 +204,7 @@ class Metrics(Collector):
             self._calls[rpc, code] += 1
             self._call_seconds[rpc,].observe(seconds)
 
-    def took(self, rpc: str, stages: Sequence[Stage]) -> None:
+    def record_stages(self, rpc: str, stages: Sequence[Stage]) -> None:
         """Record the seconds of the finished stages of a call, and pass the stages to tracing."""
         with self._lock:
             if (rpc,) not in self._results:

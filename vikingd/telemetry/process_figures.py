@@ -11,7 +11,7 @@ from prometheus_client.samples import Sample
 
 _GAUGE = "gauge"
 _PROCESS = "process"
-"""The label of gauges that names the process; sums of gauges would mean nothing."""
+"""The label with the process's name; gauges have it, since their sums would mean nothing."""
 
 
 Families: TypeAlias = tuple[Metric, ...]

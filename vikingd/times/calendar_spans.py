@@ -109,7 +109,7 @@ class Calendar:
         return days[0], max(days[0], self.today)
 
     def weekday(self, weekday: int, weeks: int) -> Days:
-        """Return a day (0 is Monday) of the calendar week `weeks` weeks after this one."""
+        """Return the weekday (0 is Monday) of the calendar week `weeks` weeks after this one."""
         return one(self.at("week", weeks)[0] + timedelta(days=weekday))
 
     def last_weekday(self, weekday: int) -> Days:
@@ -117,13 +117,13 @@ class Calendar:
         return one(self.today - timedelta(days=(self.today.weekday() - weekday - 1) % 7 + 1))
 
     def near_weekday(self, weekday: int) -> Days:
-        """Return the last day before today with this weekday; with `ahead` the first from today."""
+        """Return the last day with this weekday before today; with `ahead` the first not before."""
         if not self.ahead:
             return self.last_weekday(weekday)
         return one(self.today + timedelta(days=(weekday - self.today.weekday()) % 7))
 
     def near_year(self, first: tuple[int, int], last: tuple[int, int]) -> int:
-        """Return the year of the last yearly span that has begun; with `ahead` the next not over.
+        """Return the year of a yearly span: the last that has begun; with `ahead` the next to end.
 
         Args:
             first, last: the first and last day of the span, each as (month, day).

@@ -215,7 +215,7 @@ def _holiday(match: Match, calendar: Calendar) -> Days:
 
 
 CUE = "[天日号周期拜月年晚夜早晨季时钟节旦]"
-"""A pattern that every phrase in Chinese matches, for simplified characters."""
+"""The pattern of a character that every Chinese phrase of time has, in simplified characters."""
 
 RULES = tuple(
     (lazy(source), meaning)
@@ -282,4 +282,4 @@ RULES = tuple(
         (rf"{_Y}?(?P<holiday>{'|'.join(_HOLIDAYS)})", _holiday),
     )
 )
-"""Patterns over folded text, and the meaning of each; None or an error stands for no time."""
+"""The patterns over folded text, each with a function for its days; None or an error: no time."""

@@ -272,10 +272,10 @@ CUES = frozenset(
         *(name.split()[0].partition("'")[0] for name in _HOLIDAYS),
     )
 )
-"""The words of which every phrase but numbers and dates in digits has one."""
+"""The words of time phrases: each phrase has one, except numbers and dates in digits."""
 
 PROPER = frozenset((*_WEEKDAYS, *_MONTHS, *(name.split()[0] for name in _HOLIDAYS)))
-"""The words that have a capital anywhere in a sentence."""
+"""The words of time phrases that always have a capital, such as months."""
 
 RULES = tuple(
     (lazy(rf"\b{source}"), meaning)
@@ -372,4 +372,4 @@ RULES = tuple(
         ),
     )
 )
-"""Patterns over folded text, and the meaning of each; None or an error stands for no time."""
+"""The patterns over folded text, each with a function for its days; None or an error: no time."""

@@ -10,7 +10,7 @@ import grpc
 import structlog
 
 from vikingd.access.audit import Audit
-from vikingd.access.gate import Gate, Metadata
+from vikingd.access.authentication import Authenticator, Metadata
 from vikingd.access.keys import KeyStore
 from vikingd.access.peers import subjects_of
 from vikingd.access.quotas import Limits, Quotas, check_stored
@@ -126,17 +126,17 @@ class Admission:
 
     Args:
         keys: the keys, and the limits of tenants.
-        gate: finds the caller by the metadata of a call.
+        authenticator: finds the caller by the metadata of a call.
         tenants: opens the tenant of a call, which has the handlers of its RPCs.
     """
 
-    def __init__(self, keys: KeyStore, gate: Gate, tenants: OpenTenants) -> None:
+    def __init__(self, keys: KeyStore, authenticator: Authenticator, tenants: OpenTenants) -> None:
         self.tenants = tenants
         self.rules = rules()
         self.quotas = Quotas()
         self.audit = Audit()
         self._keys = keys
-        self._gate = gate
+        self._authenticator = authenticator
         self._failures = Failures(_tell)
 
     async def refuses(self, metadata: Metadata) -> bool:
@@ -144,10 +144,10 @@ class Admission:
 
         If the key is unknown, it may be new at another node: then this reads the shared keys first.
         """
-        if not self._gate.refuses(metadata):
+        if not self._authenticator.refuses(metadata):
             return False
         await self._keys.catch_up()
-        return self._gate.refuses(metadata)
+        return self._authenticator.refuses(metadata)
 
     def caller(self, context: Any) -> tuple[Caller, bool]:
         """Return the caller of a call, and True if its key or its tenant has limits.
@@ -160,7 +160,7 @@ class Admission:
         return caller, of_key != _NONE or self._keys.tenant_limits(caller.tenant) != _NONE
 
     def _identified(self, context: Any, peer: str) -> tuple[Caller, Limits]:
-        return self._gate.caller(
+        return self._authenticator.caller(
             context.invocation_metadata() or (),
             peer,
             lambda: subjects_of(context.auth_context() or {}),

@@ -147,8 +147,8 @@ class Boundary(grpc.aio.ServerInterceptor):
     async def take_in(self) -> None:
         """Receive all calls that wait in gRPC's queue, because a stop of gRPC would cancel them.
 
-        See grpc/grpc#41785. While this runs, no handler starts. So no caller gets an answer, after
-        which it would send the next call, and the queue becomes empty.
+        See grpc/grpc#41785. While this runs, no handler starts, so no caller gets an answer and
+        then sends a further call. So the queue becomes empty.
         """
         self._begins.clear()
         for _ in range(_MOST_TURNS):

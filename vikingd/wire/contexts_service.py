@@ -59,7 +59,7 @@ class ContextsService:
                     self._engine, self._threads, done.text_ids, deadline
                 )
             except DeadlinePassed as late:
-                raise DeadlinePassed(f"{late}{common_messages.refusals_told(done)}") from None
+                raise DeadlinePassed(f"{late}{common_messages.refusals_text(done)}") from None
             revision = max(revision, embedded)
         return common_messages.put_response(done, revision)
 

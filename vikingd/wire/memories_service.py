@@ -22,7 +22,7 @@ from vikingd.wire.messages import extract_messages as wire_extract
 from vikingd.wire.messages import memory_messages as messages
 
 _SHORT = 65_536
-"""Characters of a text that is checked on the event loop."""
+"""The most characters of a text that is checked on the event loop."""
 
 
 class MemoriesService:
@@ -147,7 +147,7 @@ class MemoriesService:
 
     def _recall_reply(self, result: RecallResult, embed: Stage) -> bytes:
         stages = (embed, *result.stages)
-        self._metrics.took("Recall", stages)
+        self._metrics.record_stages("Recall", stages)
         self._metrics.answered(
             "Recall",
             result.path.name if result.path else "NONE",

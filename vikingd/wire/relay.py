@@ -62,7 +62,7 @@ grpc.Status.register(Refusal)
 
 
 class Relay:
-    """The way of a reader to its writer; its methods are for the event loop.
+    """Passes calls from a reader to its writer; its methods are for the event loop.
 
     Args:
         address: the writer's private unix socket.

@@ -19,7 +19,7 @@ from vikingd.system.platform import trim
 from vikingd.wire.request_limits import DAMAGED, Guard, guards
 
 INLINE_BYTES = 64 << 10
-"""Bytes of a message up to which the event loop parses it; a thread parses larger ones."""
+"""The most bytes of a message that the event loop parses; a thread parses larger ones."""
 
 MAX_WAITING_BYTES = 64 << 20
 """The most bytes of the messages that wait for the thread; a single one may be larger."""

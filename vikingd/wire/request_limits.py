@@ -15,7 +15,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.long_queries import MAX_QUERY_BYTES
-from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
+from vikingd.domain.pattern_queries import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 from vikingd.domain.retrieve_query import MAX_BOOSTS
 from vikingd.index.metadata.metadata_filters import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.limits import MAX_METADATA_BYTES
@@ -27,18 +27,18 @@ from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrie
 MAX_BATCH = 1000
 MAX_FINDS = 256
 MAX_CHOICES = 100
-"""Values of an enum in one field, repeats included."""
+"""The most values of an enum in one field, repeats included."""
 MAX_FILTER_BYTES = 256 << 10
-"""Of all filters of a request."""
+"""The most bytes of all filters of a request together."""
 MAX_MESSAGES = 1000
 MAX_ITEMS = 1000
 MAX_IDS = 1000
 MAX_REASON_BYTES = 1024
 MAX_SEPARATOR = 64
 MAX_NAME_BYTES = 1024
-"""Of a name that a request gives: of a tokenizer, a profile, a time zone, a project, a kind."""
+"""The most bytes of a name in a request, such as that of a tokenizer, a time zone or a project."""
 MAX_TOKEN_BYTES = 2048
-"""Of a page token, which holds a URI as base64."""
+"""The most bytes of a page token, which holds a URI as base64."""
 
 _VECTOR_BYTES = 4 * MAX_DIMENSION
 _UTF8 = 4  # bytes that a character has at most
@@ -66,7 +66,7 @@ _NAMES = tuple(BUDGETS)
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class FieldLimit:
     """The limits of one field in its message; a limit of None is not checked."""
 
     entries: int | None = None
@@ -75,17 +75,17 @@ class Most:
     of_bytes: str | None = None  # the budget that bytes are taken from
 
 
-_URI = Most(bytes=uris.MAX_BYTES)
-_NAME = Most(bytes=MAX_NAME_BYTES)
-_TOKEN = Most(bytes=MAX_TOKEN_BYTES)
-_QUERY = Most(bytes=MAX_QUERY_BYTES)
-_VECTOR = Most(bytes=_VECTOR_BYTES)
-_CHOICES = Most(entries=MAX_CHOICES)
-_FILTER = Most(of_bytes="filters")
-_VALUES = Most(of_count="values")
-_MESSAGE_ALONE = Most()
+_URI = FieldLimit(bytes=uris.MAX_BYTES)
+_NAME = FieldLimit(bytes=MAX_NAME_BYTES)
+_TOKEN = FieldLimit(bytes=MAX_TOKEN_BYTES)
+_QUERY = FieldLimit(bytes=MAX_QUERY_BYTES)
+_VECTOR = FieldLimit(bytes=_VECTOR_BYTES)
+_CHOICES = FieldLimit(entries=MAX_CHOICES)
+_FILTER = FieldLimit(of_bytes="filters")
+_VALUES = FieldLimit(of_count="values")
+_MESSAGE_ALONE = FieldLimit()
 
-TABLE: Final[Mapping[str, Most]] = {
+TABLE: Final[Mapping[str, FieldLimit]] = {
     "other_uri": _URI,
     "page_token": _TOKEN,
     "query": _QUERY,
@@ -97,13 +97,13 @@ TABLE: Final[Mapping[str, Most]] = {
     "uri_prefix": _URI,
     "vector": _VECTOR,
     "where": _FILTER,
-    "google.protobuf.FieldMask.paths": Most(MAX_CHOICES, MAX_NAME_BYTES),
+    "google.protobuf.FieldMask.paths": FieldLimit(MAX_CHOICES, MAX_NAME_BYTES),
     "google.protobuf.ListValue.values": _VALUES,
     "google.protobuf.Struct.fields": _VALUES,
-    "BatchFindRequest.requests": Most(MAX_FINDS),
-    "BuildContextRequest.separator": Most(bytes=_UTF8 * MAX_SEPARATOR),
+    "BatchFindRequest.requests": FieldLimit(MAX_FINDS),
+    "BuildContextRequest.separator": FieldLimit(bytes=_UTF8 * MAX_SEPARATOR),
     "CreateKeyRequest.certificate_subject": _NAME,
-    "CreateKeyRequest.grants": Most(MAX_GRANTS),
+    "CreateKeyRequest.grants": FieldLimit(MAX_GRANTS),
     "CreateKeyRequest.note": _NAME,
     "CreateKeyRequest.user": _NAME,
     "DeleteTenantRequest.name": _NAME,
@@ -112,46 +112,46 @@ TABLE: Final[Mapping[str, Most]] = {
     "RotateKeyRequest.id": _NAME,
     "ContextInput.abstract": _MESSAGE_ALONE,
     "ContextInput.content": _MESSAGE_ALONE,
-    "ContextInput.metadata": Most(bytes=_STRUCT * MAX_METADATA_BYTES),
+    "ContextInput.metadata": FieldLimit(bytes=_STRUCT * MAX_METADATA_BYTES),
     "ContextInput.overview": _MESSAGE_ALONE,
-    "ContextInput.passages": Most(MAX_PASSAGES, of_count="passages"),
+    "ContextInput.passages": FieldLimit(MAX_PASSAGES, of_count="passages"),
     "ContextInput.title": _MESSAGE_ALONE,
-    "ContextItems.items": Most(MAX_ITEMS),
-    "ContextUris.uris": Most(MAX_ITEMS, uris.MAX_BYTES),
-    "DeleteRequest.uris": Most(MAX_BATCH, uris.MAX_BYTES),
+    "ContextItems.items": FieldLimit(MAX_ITEMS),
+    "ContextUris.uris": FieldLimit(MAX_ITEMS, uris.MAX_BYTES),
+    "DeleteRequest.uris": FieldLimit(MAX_BATCH, uris.MAX_BYTES),
     "FindRequest.context_types": _CHOICES,
-    "ForgetRequest.ids": Most(MAX_IDS),
-    "GlobRequest.pattern": Most(bytes=MAX_GLOB_BYTES),
+    "ForgetRequest.ids": FieldLimit(MAX_IDS),
+    "GlobRequest.pattern": FieldLimit(bytes=MAX_GLOB_BYTES),
     "GrepRequest.context_types": _CHOICES,
-    "GrepRequest.glob": Most(bytes=MAX_GLOB_BYTES),
-    "GrepRequest.pattern": Most(bytes=MAX_PATTERN_BYTES),
-    "LinkRequest.reason": Most(bytes=MAX_REASON_BYTES),
+    "GrepRequest.glob": FieldLimit(bytes=MAX_GLOB_BYTES),
+    "GrepRequest.pattern": FieldLimit(bytes=MAX_PATTERN_BYTES),
+    "LinkRequest.reason": FieldLimit(bytes=MAX_REASON_BYTES),
     "MemoryScope.project": _NAME,
     "MoveRequest.destination_uri": _URI,
     "MoveRequest.source_uri": _URI,
-    "Passage.section": Most(bytes=MAX_SECTION_BYTES),
-    "PutRequest.contexts": Most(MAX_BATCH),
+    "Passage.section": FieldLimit(bytes=MAX_SECTION_BYTES),
+    "PutRequest.contexts": FieldLimit(MAX_BATCH),
     "RecallRequest.paths": _CHOICES,
     "RecallRequest.profile": _NAME,
-    "RecallRequest.used": Most(MAX_IDS),
+    "RecallRequest.used": FieldLimit(MAX_IDS),
     "RecallRequest.without": _CHOICES,
-    "ReinforceRequest.ids": Most(MAX_IDS),
-    "ReinforceRequest.used": Most(MAX_IDS),
+    "ReinforceRequest.ids": FieldLimit(MAX_IDS),
+    "ReinforceRequest.used": FieldLimit(MAX_IDS),
     "RememberRequest.memory_type": _NAME,
-    "RememberRequest.section": Most(bytes=_UTF8 * MAX_HEADING),
-    "RememberRequest.text": Most(bytes=MAX_TEXT_BYTES),
-    "RetrieveRequest.boosts": Most(MAX_BOOSTS),
+    "RememberRequest.section": FieldLimit(bytes=_UTF8 * MAX_HEADING),
+    "RememberRequest.text": FieldLimit(bytes=MAX_TEXT_BYTES),
+    "RetrieveRequest.boosts": FieldLimit(MAX_BOOSTS),
     "RetrieveRequest.context_types": _CHOICES,
     "RetrieveRequest.include": _CHOICES,
-    "RetrieveRequest.optional_clauses": Most(MAX_CLAUSES, _UTF8 * MAX_PATH),
+    "RetrieveRequest.optional_clauses": FieldLimit(MAX_CLAUSES, _UTF8 * MAX_PATH),
     "SearchRequest.context_types": _CHOICES,
     "SearchSession.id": _NAME,
-    "SearchSession.messages": Most(MAX_MESSAGES),
+    "SearchSession.messages": FieldLimit(MAX_MESSAGES),
     "SearchSession.summary": _MESSAGE_ALONE,
     "SessionMessage.content": _MESSAGE_ALONE,
     "SessionMessage.role": _NAME,
 }
-"""By field, of any message; or by message, without the package where it is ours, and field."""
+"""The limits by FIELD, which is a field of any message, or by MESSAGE.FIELD."""
 
 DAMAGED = "cannot be decoded: it is damaged, is nested too deeply or has text that is not UTF-8"
 
@@ -276,6 +276,6 @@ def _row(field: FieldDescriptor, below: int) -> list[int]:
     ]
 
 
-def _most(field: FieldDescriptor) -> Most:
+def _most(field: FieldDescriptor) -> FieldLimit:
     own = TABLE.get(field.full_name.removeprefix(_PACKAGE))
     return TABLE.get(field.name, _MESSAGE_ALONE) if own is None else own

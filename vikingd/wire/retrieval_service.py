@@ -47,7 +47,7 @@ from vikingd.wire.messages.find_reply import FindReply, find_reply
 from vikingd.wire.messages.retrieve_reply import RetrieveReply, retrieve_reply
 
 LIGHT_BYTES = 128 << 10
-"""Bytes of the results in a reply that is made on the event loop."""
+"""The most bytes of the results in a reply that is made on the event loop."""
 
 _SOURCES = 4  # the sources of a context may have this many times the bytes of a reply
 _FILES = 30  # limit of a find without one, whose passages become a context
@@ -118,7 +118,7 @@ class RetrievalService:
                 (one.text for finds in asked for one in finds if one.vector is None), run
             )
             embed = Stage("embed", started, perf_counter())
-            self._metrics.took("BatchFind", [embed])
+            self._metrics.record_stages("BatchFind", [embed])
 
             def answer(number: int, most_bytes: int) -> bytes:
                 cancellation.check()
@@ -166,7 +166,7 @@ class RetrievalService:
                 self._most_bytes,
             )
         mode = SearchMode.THINKING if query.find.thinking else SearchMode.QUICK
-        self._metrics.took("Search", reply.stages)
+        self._metrics.record_stages("Search", reply.stages)
         self._metrics.answered(
             "Search", mode.name, reply.total, reply.top_score, degraded=reply.is_degraded
         )
@@ -190,7 +190,7 @@ class RetrievalService:
 
             is_light = call_cost.is_light_retrieve(planned.plan) and read is None
             reply = await self._answer(planned.run, render, run, light=is_light)
-        self._metrics.took("Retrieve", (planned.embed, *reply.stages))
+        self._metrics.record_stages("Retrieve", (planned.embed, *reply.stages))
         self._metrics.answered(
             "Retrieve",
             query.strategy,
@@ -220,7 +220,7 @@ class RetrievalService:
                 ids = [] if request.no_touch else memories_shown(self._engine, text)
                 notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
-                self._metrics.took("BuildContext", stages)
+                self._metrics.record_stages("BuildContext", stages)
                 reply = context_messages.response_of(text, sources, stages, notes, self._most_bytes)
                 return reply.SerializeToString()
 
@@ -259,7 +259,7 @@ class RetrievalService:
     def _count(self, rpc: str, stages: Sequence[Stage], reply: FindReply) -> None:
         """Add the stages and results of a find to the metrics."""
         found = reply.found
-        self._metrics.took(rpc, stages)
+        self._metrics.record_stages(rpc, stages)
         self._metrics.answered(
             rpc, found.method.name, reply.total, reply.top_score, degraded=reply.is_degraded
         )

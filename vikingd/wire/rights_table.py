@@ -112,7 +112,7 @@ NEEDS: Final[dict[str, Needs]] = {
     "ListTenants": _SERVICE,
     "DeleteTenant": _SERVICE,
 }
-"""By the name of the RPC."""
+"""The rights that each RPC needs, by the name of the RPC."""
 
 _HOME = f"{uris.ROOT}~"
 

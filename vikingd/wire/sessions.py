@@ -26,7 +26,7 @@ from vikingd.store.shared_store import SharedStore
 from vikingd.store.store_writes import WritableStore
 
 KEY = "vikingd-point"
-"""The name of the metadata of requests and replies."""
+"""The key of the gRPC metadata with the points, in requests and replies."""
 
 _POINT = re.compile(r"([0-9a-f]{0,64})\.([0-9a-f]{0,64})\.([0-9]{1,18})")
 _MOST = 16  # points of a call; a client has more than one only while calls overtake each other

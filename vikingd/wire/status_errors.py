@@ -23,16 +23,16 @@ from vikingd.domain import errors
 from vikingd.domain.rights import CALLER
 
 DOMAIN = "viking.retrieval.v1"
-"""Of ErrorInfo: with the reason it names an error among those of all services."""
+"""The domain in each ErrorInfo. Domain and reason together identify an error."""
 
 _PUSHBACK = "grpc-retry-pushback-ms"
-"""When gRPC's own retries repeat the call: after so many milliseconds; -1: never."""
+"""The key of metadata that tells gRPC's own retries when to repeat; -1: never."""
 
 _LONGEST_PUSHBACK = 10.0
-"""Seconds. A client that waited longer would pass its deadline and never learn the reason."""
+"""The most seconds; a client that waited longer would pass its deadline before the reason came."""
 
 MAX_BYTES = 800
-"""Of each text of an error: clients take no status of more than 8 KiB, as gRPC writes it."""
+"""The most bytes of each text of an error, since clients refuse a status of more than 8 KiB."""
 
 _Code = grpc.StatusCode
 
@@ -72,7 +72,7 @@ _OF_OPERATORS = (
     errors.StoreDamaged,
     errors.Corrupt,
 )
-"""Errors whose texts may have paths, and URIs that the caller may not see."""
+"""Errors whose texts only operators see: they may have paths, and URIs of other callers."""
 
 _ASK_AN_OPERATOR = "the store does not work; the daemon's log tells an operator why"
 

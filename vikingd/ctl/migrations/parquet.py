@@ -32,7 +32,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "time": ("time",),
     "vector": ("vector", "embedding"),
 }
-"""The columns of each field by preference."""
+"""The names of columns for each field, the preferred one first."""
 
 _MODEL = b"embedding_model"  # the key in the metadata of a file
 _PAGE = 500  # rows that are in memory at once

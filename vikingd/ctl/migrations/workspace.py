@@ -172,7 +172,7 @@ class Server:
 
 
 Place = Workspace | Server
-"""A tree of OpenViking."""
+"""The source of a tree of OpenViking: a directory on disk, or a server."""
 
 
 def opened_workspace(place: str) -> Workspace:

@@ -71,7 +71,7 @@ def parsed(agent: str, given: Mapping[str, Any], name: str) -> AgentEvent:
 
 
 def render(event: AgentEvent, text: str) -> str:
-    """Return the answer to an event; see AgentProtocol. No output does nothing."""
+    """Return the answer to an event; see AgentProtocol. The agent ignores an empty answer."""
     if not text:
         return ""
     added = {"hookEventName": event.name, "additionalContext": text}

@@ -41,7 +41,7 @@ def parse(given: Mapping[str, Any], name: str) -> AgentEvent:
 
 
 def render(event: AgentEvent, text: str) -> str:
-    """Return the answer to an event; see AgentProtocol. No output does nothing."""
+    """Return the answer to an event; see AgentProtocol. The agent ignores an empty answer."""
     return claude_code.render(event, text)
 
 

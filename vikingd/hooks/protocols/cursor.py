@@ -12,7 +12,7 @@ from vikingd.hooks.event_fields import text_of
 NAME = "cursor"
 
 ADDS_AT = frozenset({EventKind.START})
-"""The events at which the agent takes a text for the model's context; a prompt is none of them."""
+"""The events at which the agent takes a text for the model's context; not at a prompt."""
 
 _KINDS = {
     "sessionStart": EventKind.START,

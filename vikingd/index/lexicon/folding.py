@@ -15,7 +15,7 @@ import re
 import unicodedata
 from functools import cache
 
-from vikingd.domain.hidden import WITHIN_WORDS
+from vikingd.domain.hidden_characters import WITHIN_WORDS
 from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, characters, lazy, marks, normalized
 
 # Non-breaking and narrow spaces, which separate the groups of digits of a number.

@@ -13,7 +13,7 @@ from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.vocabulary import Vocabulary
 
 Levels: TypeAlias = tuple[Postings, Postings, Postings]
-"""The largest and oldest level first; the rows of texts ascend from each level to the next."""
+"""The levels, the largest and oldest one first; text rows ascend from each level to the next."""
 
 EMPTY: Levels = (no_postings(), no_postings(), no_postings())
 
@@ -85,10 +85,10 @@ class TermWriter:
 
     @property
     def is_full(self) -> bool:
-        """True if so many texts are collected that `post` must be called."""
+        """True if so many texts are collected that `write_postings` must be called."""
         return self._characters >= _MANY_CHARACTERS
 
-    def post(self, lengths: I32, end: int) -> None:
+    def write_postings(self, lengths: I32, end: int) -> None:
         """Make postings of the collected texts, and write each text's length into `lengths`.
 
         Args:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from vikingd.domain.hidden import WITHIN_WORDS
+from vikingd.domain.hidden_characters import WITHIN_WORDS
 from vikingd.domain.store_changes import IndexedText
 from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, lazy
 from vikingd.index.lexicon.folding import (
@@ -56,10 +56,10 @@ HEADING = 3
 _TITLE = 0x9E3779B97F4A7C15  # distinguishes a word in a title from the same word elsewhere
 
 MAX_TERM = 64
-"""Characters of a term at most. Encoded data would flood the vocabulary with longer ones."""
+"""The most characters of a term. Encoded data would flood the vocabulary with longer ones."""
 
 UNCOUNTED = 2**64 - 2**40
-"""The hashes of names are not below this. Of a million other terms none is, most likely."""
+"""The least hash of a name. One in 16 million other terms has a hash as high, by chance."""
 
 _FIRST_NAME = np.uint64(UNCOUNTED)
 _TAKEN = (bytes(8), b"\xff" * 8)  # no term has these hashes
@@ -231,7 +231,7 @@ def heading_of(text: IndexedText, abstract: str) -> str:
 
 
 def title_keys(title: str) -> tuple[int, ...]:
-    """Return the keys (see `as_titles`) of the terms of a title, each once; names are left out."""
+    """Return the key of each term of a title, as `as_titles` makes it; names have none."""
     found = hashes(prepared(title))
     # Faster than numpy: a title has few terms.
     terms = sorted(set(struct.unpack(f"<{len(found) // 8}Q", found)))

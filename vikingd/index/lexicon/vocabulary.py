@@ -11,7 +11,7 @@ import numpy.typing as npt
 from viking_kernels import words as kernels
 from viking_kernels.arrays import I64, U64
 
-from vikingd.index.growth import grown
+from vikingd.index.array_growth import grown
 from vikingd.index.lexicon import tokens
 
 _KEPT_WORDS = 1 << 18

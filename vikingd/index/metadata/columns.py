@@ -24,7 +24,7 @@ from vikingd.index.metadata.metadata_filters import (
 )
 
 NEWEST: Final = 2**63 - 2
-"""A revision behind all others."""
+"""A revision greater than all others."""
 
 _CHUNK: Final = 4096  # values compared at a time
 

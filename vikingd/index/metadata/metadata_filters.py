@@ -18,7 +18,7 @@ from vikingd.domain.errors import InvalidField
 MAX_DEPTH = 16
 MAX_CLAUSES = 256
 MAX_PATH = 256
-"""Characters of a path; metadata at longer paths are not kept and cannot be filtered."""
+"""The most characters of a path; metadata at longer paths are not kept and cannot be filtered."""
 
 # A value in the form in which it is compared and hashed: a bool is (True,), because True == 1.0.
 Value = str | float | tuple[bool] | None

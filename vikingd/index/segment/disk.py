@@ -98,7 +98,7 @@ def _write(folder: Path, base: Base, room: int) -> None:
         sync(path)
 
 
-def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base | None:
+def load(root: Path, why_unusable: Callable[[Manifest], str] = lambda _: "") -> Base | None:
     """Map the current base into memory; return None if there is none.
 
     Nothing is read from its directory afterwards, since another process may delete it at any
@@ -106,7 +106,7 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base 
 
     Args:
         root: the directory of the bases.
-        why_not: returns the reason why a base cannot be used, or "".
+        why_unusable: returns the reason why a base cannot be used, or "".
 
     Raises:
         Corrupt: the base cannot be used, has another format, or a file is missing or damaged.
@@ -118,7 +118,7 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base 
     try:
         text = read_text(path / manifest.FILE, _MANIFEST)
         listing = manifest.read(path.name, text)
-        if problem := why_not(listing.manifest):
+        if problem := why_unusable(listing.manifest):
             raise Corrupt(problem)
         base = _mapped(path, listing, files)
         # Another process may replace this base while it is read.

@@ -33,7 +33,7 @@ from viking_kernels.rotation import rotated_size
 from viking_kernels.simd import padded
 
 from vikingd.domain import uri as uris
-from vikingd.index.growth import grown
+from vikingd.index.array_growth import grown
 from vikingd.index.lexicon import tokens
 
 

@@ -200,7 +200,7 @@ class Files:
                 os.close(handle)
         return problem
 
-    def shortened(self) -> str:
+    def truncated_file(self) -> str:
         """Return a message that names a file truncated since it was mapped; "" if none was.
 
         Reading a page that was cut off would kill the process.

@@ -10,7 +10,7 @@ import numpy as np
 from viking_kernels import statistics_updates as kernels
 from viking_kernels.arrays import F32, I32, I64, SubtreeStats
 
-from vikingd.index.growth import gathered, grown
+from vikingd.index.array_growth import gathered, grown
 from vikingd.index.segment.segment_arrays import GrowingArrays, Segment
 from vikingd.index.snapshot import Snapshot
 

@@ -254,7 +254,7 @@ class Commit:
             tail.vectors.waiting[text.text_id] = row
 
     def _post_terms(self) -> None:
-        self._tail.terms.post(self._rows.arrays.text_length, self._rows.texts)
+        self._tail.terms.write_postings(self._rows.arrays.text_length, self._rows.texts)
 
     def _set_vector(self, row: int, vector: bytes) -> None:
         self._tail.vectors.check(vector)

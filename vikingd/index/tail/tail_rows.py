@@ -20,7 +20,7 @@ from viking_kernels.arrays import (
 
 from vikingd.domain import uri as uris
 from vikingd.domain.store_changes import IndexedText
-from vikingd.index.growth import grown
+from vikingd.index.array_growth import grown
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.turns import turn_of
 from vikingd.index.segment.segment_arrays import GrowingArrays, Segment, Sizes

@@ -11,7 +11,7 @@ from viking_kernels.arrays import F32, I64, Vectors
 from viking_kernels.quantize import int4_room, quantize_int4
 
 from vikingd.domain.errors import Corrupt
-from vikingd.index.growth import gathered, grown
+from vikingd.index.array_growth import gathered, grown
 from vikingd.index.segment.segment_arrays import Segment, quantized
 
 _Array = npt.NDArray[Any]

@@ -60,8 +60,8 @@ class ChatModel:
     """Asks one model, concurrently on one event loop.
 
     Args:
-        took: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration in
-            seconds of each call of the model.
+        record_call: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration
+            in seconds of each call of the model.
         failures: this many failures in a row open the circuit breaker; see `most` of `Breaker`.
 
     Raises:
@@ -75,13 +75,13 @@ class ChatModel:
     def __init__(
         self,
         settings: PlannerSettings,
-        took: Callable[[str, float], None] = lambda _outcome, _seconds: None,
+        record_call: Callable[[str, float], None] = lambda _outcome, _seconds: None,
         *,
         failures: int | None = FAILURES,
     ) -> None:
         self.name = settings.model
         self.timeout = settings.timeout
-        self._took = took
+        self._record_call = record_call
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._breaker = Breaker(most=failures)
         self._calls = Calls()
@@ -228,7 +228,7 @@ class ChatModel:
     def _tell(self, called_at: float, outcome: str) -> float:
         """Report that a call ended, with its outcome; return its duration in seconds."""
         seconds = time.perf_counter() - called_at
-        self._took(outcome, seconds)
+        self._record_call(outcome, seconds)
         return seconds
 
 

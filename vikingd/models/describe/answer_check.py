@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from vikingd.domain import hidden
+from vikingd.domain import hidden_characters
 from vikingd.domain.text import CJK_CHARS, NONE, lazy, script_of
 from vikingd.models.chat.call_errors import Garbage
 from vikingd.models.chat.chat_question import prompt_of
@@ -16,9 +16,9 @@ from vikingd.models.describe.stated_facts import Facts, folded, invented_fact, w
 from vikingd.models.describe.stated_names import Names, invented_name, language_of
 
 MAX_ABSTRACT = 400
-"""Characters of an abstract, at most."""
+"""The most characters of an abstract."""
 MAX_OVERVIEW = 2_000
-"""Characters of an overview, at most."""
+"""The most characters of an overview."""
 
 _MIN_WORDS = 3  # different ones
 _MIN_CJK = 5  # different characters of Chinese or Japanese
@@ -142,7 +142,7 @@ def _malformed(text: str, limit: int) -> str:
         return "is empty"
     if len(text) > limit:
         return f"has {len(text):,} characters, more than {limit:,}"
-    if named := hidden.first(text):
+    if named := hidden_characters.first(text):
         return f"has the hidden character {named}"
     if any("\ud800" <= one <= "\udfff" for one in text):
         return "has half a character"

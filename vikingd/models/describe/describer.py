@@ -27,10 +27,10 @@ __all__ = [
 SYSTEM = prompt_of("vikingd.models.describe")
 RESPONSE_FORMAT = schema("description", {"abstract": STRING, "overview": STRING})
 MAX_TOKENS = 2048
-"""Tokens of an answer, at most: 2,400 Chinese characters are fewer."""
+"""The most tokens of an answer, which are enough for 2,400 Chinese characters."""
 
 _ANSWER_TOKENS = 600
-"""Tokens of a usual answer."""
+"""The tokens of a usual answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from vikingd.domain.contexts import EXTRACT, HAND
 from vikingd.models.chat.planner_settings import PlannerSettings
 
 _LEAST_TOKENS = 10_000
-"""A lower limit of a day could be less than one question with its answers."""
+"""The least limit of tokens in a day; one question with its answers must fit into it."""
 
 
 @dataclass(frozen=True, slots=True)

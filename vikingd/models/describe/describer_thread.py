@@ -15,7 +15,7 @@ from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.describe.describer import Described, Describer, Material
 
 STOP = 1.5
-"""Seconds at most that a stop waits for running work."""
+"""The most seconds that a stop waits for running work."""
 
 _READERS = 4  # threads that read and write the stores
 
@@ -30,8 +30,8 @@ class DescriberThread:
 
     Args:
         endpoint: the settings of the model.
-        took: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration in
-            seconds of each call of the model.
+        record_call: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration
+            in seconds of each call of the model.
 
     Attributes:
         name: the name of the model.
@@ -41,12 +41,12 @@ class DescriberThread:
     def __init__(
         self,
         endpoint: PlannerSettings,
-        took: Callable[[str, float], None] = lambda _outcome, _seconds: None,
+        record_call: Callable[[str, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
         self.name = endpoint.model
         self.concurrency = endpoint.concurrency
         self._endpoint = endpoint
-        self._took = took
+        self._record_call = record_call
         self._model: ChatModel | None = None
         self._describer: Describer | None = None
         self._opening = asyncio.Lock()
@@ -99,7 +99,7 @@ class DescriberThread:
             if self._describer is None:
                 # Its client loads modules, which takes a second.
                 self._model = await self.read(
-                    partial(ChatModel, self._endpoint, self._took, failures=None)
+                    partial(ChatModel, self._endpoint, self._record_call, failures=None)
                 )
                 self._describer = Describer(self._model)
             return self._describer

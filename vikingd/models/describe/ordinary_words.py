@@ -40,16 +40,16 @@ SURNAMES = (
     "赵刘陈吴郭郑韩冯董曹袁邓彭吕蒋蔡贾魏薛阎潘汪姜谭廖邹郝崔邱秦侯邵孟黎贺龚乔尹钱汤卢姚戴沈"
     "王李杨徐孙朱胡梁宋唐傅曾苏丁叶余杜夏钟"
 )
-"""Chinese characters that are seldom anything but the beginning of a name."""
+"""Chinese surnames whose characters seldom have another meaning."""
 
 COMMON_SURNAMES = "张周马林何高罗谢许任田范方石金陆孔白毛江史顾龙万段雷易常武文黄于程邢莫洪"
-"""Characters that begin names, and many words too."""
+"""Chinese surnames whose characters also begin many other words."""
 
 GIVEN = (
     "伟芳娜敏静丽强磊军洋勇艳杰娟涛明超秀霞平刚桂英华玉兰红建国文辉力梅鑫波斌宇浩凯健俊帆雪荣"
     "婷琳慧欣怡佳雨晨阳鹏飞龙峰志海燕萍莉玲倩颖璐瑶琪悦涵博轩子晓丹宁东林春生成然桐"
 )
-"""Characters of given names."""
+"""Characters of Chinese given names."""
 
 PLACES = lazy(
     "北京|上海|天津|重庆|广州|深圳|杭州|南京|武汉|成都|西安|苏州|青岛|大连|厦门|香港|澳门|台湾|台北"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from vikingd.domain.text import approximate_tokens, lazy
 
 MAX_MATERIAL = 4_000
-"""Approximate tokens of the text that a model describes, at most."""
+"""The most approximate tokens of the text that a model describes."""
 
 GAP = "\n[…]\n"
-"""The mark of parts that are left out."""
+"""The mark where parts of the text are left out."""
 
 _BEGINNING, _END = 0.35, 0.1  # shares of the tokens; samples have the rest
 _MIN_SAMPLE = 60  # tokens; where sections are many, some are left out

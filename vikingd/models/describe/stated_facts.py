@@ -60,7 +60,7 @@ _HOUR = lazy(r"(?<![\d:.])(\d{1,2})[ \u202f]?([ap])\.?m\b", re.IGNORECASE)
 
 _NUMBER = lazy(r"\d+(?:[.,]\d+)*")
 _MAX_NUMBER = 40
-"""Characters of a number that is read."""
+"""The most characters of a number that is read."""
 _OWN_NUMBER = lazy(r"(?<![A-Za-z]{2})(?<!\d)\d+(?:[.,]\d+)*")
 """A number that is no part of a word; v2 is one."""
 # Matches the space in 12 500 and the mark in 12'500.
@@ -96,7 +96,7 @@ _HAN_PERCENT = lazy("百分之([〇零一二两三四五六七八九十百千万
 _LIST_NUMBER = lazy(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
 
 _COUNTABLE = 2
-"""Numbers in words up to this one, as in "both", are no claims."""
+"""The largest number in words that needs no evidence, such as "both" or "two"."""
 
 _WEEKDAY = lazy("(?:周|星期|礼拜|週)([一二三四五六日天末])")
 

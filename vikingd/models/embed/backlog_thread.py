@@ -60,10 +60,10 @@ class Allowance(Protocol):
     def count(self, texts: int) -> None:
         """Count texts that were embedded."""
 
-    def kept(self) -> Mapping[str, bytes]:
+    def stored_count(self) -> Mapping[str, bytes]:
         """Return today's count as key and value for the store's table `meta`."""
 
-    def why(self) -> tuple[str, int]:
+    def reason(self) -> tuple[str, int]:
         """Return (the explanation why no more texts are embedded today, the end of the day).
 
         The end of the day is in microseconds since 1970-01-01 UTC.

@@ -24,15 +24,15 @@ from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreacha
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
 MAX_GROUP_CHARS = 32_000
-"""Most characters of a group; a small group is on disk sooner."""
+"""The most characters of a group of texts; a small group is on disk sooner."""
 MAX_FIRST_CHARS = 8000
-"""Most characters of a group for an idle child; a small group gives vectors sooner."""
+"""The most characters of a group for an idle child; a small group gives vectors sooner."""
 STALL = 30.0
-"""Seconds without a new vector after which the log tells the reason."""
+"""The seconds without a new vector after which the log gives the reason."""
 MAX_WRITE = 1000
-"""Most vectors of one write."""
+"""The most vectors of one write."""
 RECENT_BYTES = 16 << 20
-"""Most bytes of recent vectors in memory, for texts that are deleted and written again."""
+"""The most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
 LIMIT_LOOK = 2.0
 """Seconds between two checks whether a reached daily limit was raised, or a new day began."""
@@ -230,7 +230,7 @@ class BacklogWorker:
     def _wait_for_allowance(self) -> float:
         """Report that the limit of the day is reached; return the seconds until the next check."""
         assert self._allowance is not None
-        self._stalled, self._retry_at = self._allowance.why()
+        self._stalled, self._retry_at = self._allowance.reason()
         return LIMIT_LOOK
 
     def _fail(self, error: BaseException) -> float:
@@ -393,7 +393,7 @@ class BacklogWorker:
         self._store.fill(
             [(item.text_id, group.vectors[item.digest]) for item in group.items],
             {item.text_id: item.digest for item in group.items},
-            self._allowance.kept() if self._allowance is not None else {},
+            self._allowance.stored_count() if self._allowance is not None else {},
         ).result()
         self._unwritten = None
         self._embedded += len(group.items)

@@ -25,7 +25,7 @@ HEADS = 12
 INNER = 1536
 """Numbers in a token's vector within a feed-forward network."""
 WINDOW = 512
-"""Tokens that the model reads at a time."""
+"""The most tokens that the model reads at a time."""
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 
 PULL_E5 = "`vikingctl models pull multilingual-e5-small`"
@@ -40,9 +40,9 @@ _TENSORS = struct.Struct("<i")
 _NAME_LENGTH = struct.Struct("<H")
 _TENSOR = struct.Struct("<BIQQ")  # type, numbers, offset, bytes
 _BLOCK = 32
-"""Weights with one scale."""
+"""The number of weights that share a scale."""
 _BLOCK_BYTES = 18
-"""A scale in 16 bits, then two weights a byte: the first sixteen stand in the low halves."""
+"""The bytes of a block: a scale in 16 bits, then two weights a byte, the first 16 in low halves."""
 _SCALE_BYTES = 2
 _ZERO = 8
 

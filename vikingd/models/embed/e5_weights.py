@@ -27,7 +27,7 @@ Parameter = np.dtype[Any]
 _VNNI = {"avx512_vnni", "avx_vnni"}
 _LARGEST_WITH_VNNI = 127
 _LARGEST = 64
-"""7 bits: the sum of two products then fits into the 16 bits of processors without VNNI."""
+"""The largest weight for processors without VNNI, which add two products in 16 bits."""
 SMOOTHED = ("qkv", "fi")
 """The matrices with smoothing: each input is divided by a factor, its weights are multiplied by it.
 
@@ -45,7 +45,7 @@ OUTLIERS = 16
 RANGES = Path(__file__).with_name("e5_ranges.npz")
 _ALIGNMENT = 64
 _FORMAT = 3
-"""Counts up whenever the content of the file in the cache changes."""
+"""The version of the file in the cache; increase it with every change of its content."""
 
 _log = logging.getLogger(__name__)
 

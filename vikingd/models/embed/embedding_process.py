@@ -26,13 +26,13 @@ from vikingd.models.embed.limiter import LONGEST
 from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.system import platform
-from vikingd.system.priorities import work_in_background
+from vikingd.system.priorities import lower_process_priority
 
 LOCAL_DEPTH = 2
-"""Groups in the child at a time: it embeds one while the vectors of the other are written."""
+"""The groups in the child at a time: it embeds one while the vectors of another are written."""
 
 _LOCAL_LIMIT = 3600.0
-"""Seconds; with a tenth of a processor, a group of long texts takes minutes."""
+"""The most seconds for a group; with a tenth of a processor, long texts take minutes."""
 _LOOK = 1.0  # seconds between two checks of the child's time limit
 
 Reply = Vectors | EmbedderFailed
@@ -206,7 +206,7 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     platform.end_with_parent(signal.SIGKILL)
-    work_in_background()
+    lower_process_priority()
     sending = threading.Lock()
 
     def answer(number: int, texts: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 WINDOW = 60.0
-"""Seconds; older work does not count."""
+"""The seconds of the measurement; older work does not count."""
 
 
 class Speed:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from vikingd.models.http.retry_headers import rate_limit_reset, retry_after
 
 LONGEST = 120.0
-"""Seconds of the longest pause."""
+"""The longest pause in seconds."""
 
 _OVERLOADED = (429, 503)
 
@@ -48,7 +48,7 @@ class Limiter:
         self._in_flight -= 1
         self._left.set()
 
-    def heard(self, status: int, headers: Mapping[str, str]) -> None:
+    def adapt(self, status: int, headers: Mapping[str, str]) -> None:
         """Adapt the limit and the pause to a response."""
         now = time.monotonic()
         if status in _OVERLOADED:

@@ -135,7 +135,7 @@ class OpenAIEndpoint:
             raise EmbedderUnreachable("the embedder openai was closed") from None
 
     async def _heard(self, response: httpx.Response) -> None:
-        self._limiter.heard(response.status_code, response.headers)
+        self._limiter.adapt(response.status_code, response.headers)
 
     async def _in_turn(self, parts: list[list[str]]) -> list[Any]:
         """Send a request for each part; return the responses in the order of the parts.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
 
 MAX_QUERY_CHARS = 2000
-"""About one window of a small model. The rest of a longer query is cut."""
+"""The most characters of a query, about one window of a small model; the rest is cut."""
 
 MAX_DOCUMENT_CHARS = 4000
 

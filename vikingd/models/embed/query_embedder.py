@@ -40,7 +40,8 @@ class QueryEmbedder:
 
     Args:
         size: the most queries in the cache; 0: no cache.
-        took: a callback for metrics. It gets the duration in seconds of each call of the provider.
+        record_call: a callback for metrics. It gets the duration in seconds of each call of the
+            provider.
 
     Attributes:
         cached_since: vectors added to the cache since the start.
@@ -52,10 +53,10 @@ class QueryEmbedder:
         self,
         provider: Provider,
         size: int = 4096,
-        took: Callable[[float], None] = lambda _: None,
+        record_call: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._provider = provider
-        self._took = took
+        self._record_call = record_call
         self._size = size
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
@@ -145,7 +146,7 @@ class QueryEmbedder:
             try:
                 vector = self._provider.embed_query(text)
             finally:
-                self._took(time.perf_counter() - started)
+                self._record_call(time.perf_counter() - started)
         except BaseException as error:
             failure = self._failure_of_all(error)
             with self._lock:

@@ -23,9 +23,9 @@ _MODES = {
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _SIMPLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _OFFSET_POSITIONS = {"camembert", "mpnet", "roberta", "xlm-roberta"}
-"""The first two positions of these models hold no token."""
+"""The model types whose first two positions hold no token."""
 _UNLIMITED = 1_000_000
-"""Tokenizers without a limit give 1e30."""
+"""The least limit of tokens that counts as none: tokenizers without a limit give 1e30."""
 
 
 @dataclass(frozen=True, slots=True)

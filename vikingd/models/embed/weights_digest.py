@@ -13,7 +13,7 @@ from vikingd.system import user_cache
 from vikingd.system.regular_files import open_regular, read_regular, read_text
 
 LARGE = 32 << 20
-"""Bytes from which on the hash of a file is kept in the cache."""
+"""The least bytes of a file whose hash is kept in the cache."""
 
 _log = logging.getLogger(__name__)
 

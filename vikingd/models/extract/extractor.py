@@ -12,7 +12,7 @@ from vikingd.models.chat.chat_model import ChatModel, NotAnswered
 from vikingd.models.extract.memory_proposals import Known, question, reader
 
 PATIENCE = 6.0
-"""Times the timeout of a plan: a list of memories is a longer answer, and nobody waits for it."""
+"""The timeout as a multiple of that of a plan: the answer is longer, and nobody waits for it."""
 
 
 class Extractor:

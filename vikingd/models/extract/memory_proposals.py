@@ -28,9 +28,9 @@ from vikingd.models.chat.json_answer import plain, read_json
 SYSTEM = prompt_of("vikingd.models.extract")
 
 MAX_CHARS = 200_000
-"""Characters of all messages."""
+"""The most characters of all messages of a question together."""
 CONTEXT_MESSAGES = 10
-"""Messages before the first to read, at most."""
+"""The most earlier messages that a question shows before the first one to read."""
 MAX_TOKENS = 4096
 
 _NUMBER = {"type": "integer"}

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 FAILURES = 3
-"""Consecutive failures that open a breaker."""
+"""The number of consecutive failures that opens a breaker."""
 MIN_PAUSE = 5.0
 MAX_PAUSE = 60.0
 MAX_ASKED = 600.0
-"""Seconds of the longest pause that a server can ask for."""
+"""The longest pause in seconds that a server can ask for."""
 
 
 class BreakerOpen(Exception):

@@ -143,7 +143,7 @@ def latest_of(repository: str) -> Path | None:
 
 
 def is_present(model: PinnedModel) -> bool:
-    """Return True if all files of a model are in the cache with their sizes."""
+    """Return True if the cache has all files of a model, in their right sizes."""
     snapshot = snapshot_of(model)
     return all(size_of(snapshot / file.path) == file.size for file in model.files)
 

@@ -1,4 +1,4 @@
-"""The hub's protocol over HTTP: a file's hash and size, and its content."""
+"""The protocol of a model hub over HTTP: the hash, size and content of its files."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SIZE = re.compile(r"[0-9]{1,18}")
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/([0-9]+|\*)")
 _REDIRECTS = 5
 _TRIES = 4
-"""Attempts in a row that bring no further bytes."""
+"""The most attempts in a row without further bytes."""
 _PAUSE = 1.0
-"""Seconds after the first of them; twice as long after each further one."""
+"""The seconds after the first attempt without bytes; doubled after each further one."""
 _LONGEST_PAUSE = 60.0
-"""Most seconds that a hub may ask to wait."""
+"""The most seconds that a hub may ask to wait."""
 _TIMEOUT = 10.0  # seconds
 _OVERLOADED = 429
 _SERVER_ERROR = 500

@@ -16,7 +16,7 @@ from vikingd.models.pinned_models import PinnedFile, PinnedModel
 from vikingd.system.sealed_files import sync
 
 Progress = Callable[[int, int], object]
-"""Called with the bytes that were received so far, and the bytes of all files to get."""
+"""A callback: gets the bytes received so far, and the bytes of all files to get."""
 
 
 @dataclass(frozen=True, slots=True)

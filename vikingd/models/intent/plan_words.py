@@ -109,7 +109,7 @@ CHIT_CHAT = lazy(
     )
     + f"{_END}|{_any(*_lines(_CHINESE))}"
 )
-"""A piece of chit-chat, or a sign between two pieces; for folded text."""
+"""The pattern of a piece of chit-chat, or of a sign between two pieces; for folded text."""
 
 PERSONAL = lazy(
     _any(
@@ -126,7 +126,7 @@ PERSONAL = lazy(
         r"我(?:上次|之前|以前|说过|說過)|上次我|[记記](?:得|住)|偏好",
     )
 )
-"""A sign of a query about the user, or about earlier conversations; for folded text."""
+"""The pattern of words that show a query about the user or earlier talks; for folded text."""
 
 _MAY_YOU = "(?:能不能|能否|可不可以|可否|可以|能)"
 _PLEASE = "[请請](?![问問])[你您]?"  # 请问 asks a question
@@ -161,7 +161,7 @@ LEAD = lazy(
     rf"|{_any(*_FILLERS)})[\s,，:：、]*",
     re.IGNORECASE,
 )
-"""The polite words before a task. A match of the group `told` must be followed by a task."""
+"""The pattern of polite words before a task; after a match of the group `told` one must follow."""
 
 _TAILS = " please|,please| for me| thanks| thank you|谢谢|謝謝|可以吗|好吗|行吗|吗|嗎|吧"
 TAILS = tuple(_TAILS.split("|"))
@@ -225,7 +225,7 @@ _LIKELY = rf"{_VERBS_OR_NOUNS}{_END}\s+{_DETERMINERS}{_END}"
 _ZH_SURE = rf"{_ZH_VERBS}(?!\s*{_ZH_THINGS})\s*\S"
 _ZH_LIKELY = rf"{_ZH_VERBS_OR_NOUNS}\s*(?:{_ZH_DETERMINERS})"
 UNTOLD = lazy(_any(_SURE, _LIKELY, _ZH_SURE, _ZH_LIKELY), re.IGNORECASE)
-"""The beginning of a task without polite words."""
+"""The pattern of the beginning of a task without polite words."""
 TOLD = lazy(
     _any(
         rf"(?!{_NO_WORK}{_END})[a-z]{{2,}}{_END}\s+\S",
@@ -235,4 +235,4 @@ TOLD = lazy(
     ),
     re.IGNORECASE,
 )
-"""The beginning of a task after polite words."""
+"""The pattern of the beginning of a task after polite words."""

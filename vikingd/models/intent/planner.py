@@ -16,8 +16,8 @@ class Planner:
     """Plans searches, concurrently on one event loop.
 
     Args:
-        took: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration in
-            seconds of each call of the model.
+        record_call: a callback for metrics. It gets the outcome (DONE or FAILED) and the duration
+            in seconds of each call of the model.
 
     Raises:
         ValueError: a setting of the model is missing; the message names it.
@@ -29,9 +29,9 @@ class Planner:
     def __init__(
         self,
         settings: PlannerSettings,
-        took: Callable[[str, float], None] = lambda _outcome, _seconds: None,
+        record_call: Callable[[str, float], None] = lambda _outcome, _seconds: None,
     ) -> None:
-        self.model = ChatModel(settings, took)
+        self.model = ChatModel(settings, record_call)
 
     async def plan(self, query: str, session: SearchSession, seconds: float | None) -> QueryPlan:
         """Return the queries for a task within `seconds` and the time-out of the settings.

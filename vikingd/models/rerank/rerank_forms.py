@@ -129,4 +129,4 @@ FORMS = {
         "https://api-vikingdb.vikingdb.cn-beijing.volces.com",
     ),
 }
-"""By the setting `form`, or by the kind volcengine. By default all give probabilities."""
+"""The forms by the setting `form`, or by the kind volcengine; probabilities are their default."""

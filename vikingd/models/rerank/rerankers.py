@@ -20,7 +20,7 @@ from vikingd.system.install_command import install_command
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000
-"""Longer queries are cut. They would cost time, and tokens that the document needs."""
+"""The most characters of a query; the rest would cost time, and tokens that documents need."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class Rerankers:
     """Passes each query to the reranker for its script (writing system); for one event loop.
 
     Args:
-        took: a callback for metrics. It gets the reranker's name, the outcome ("DONE" or "FAILED")
-            and the duration in seconds of each call.
+        record_call: a callback for metrics. It gets the reranker's name, the outcome ("DONE" or
+            "FAILED") and the duration in seconds of each call.
 
     Raises:
         RerankFailed: a reranker cannot work here; the message names the remedy.
@@ -54,11 +54,11 @@ class Rerankers:
     def __init__(
         self,
         settings: Sequence[BackendSettings],
-        took: Callable[[str, str, float], None] = lambda *_: None,
+        record_call: Callable[[str, str, float], None] = lambda *_: None,
     ) -> None:
         self._calls = Calls()
         self._backends = [
-            _Backend(place, one, self._calls, took) for place, one in enumerate(settings)
+            _Backend(place, one, self._calls, record_call) for place, one in enumerate(settings)
         ]
         # "" is for all other scripts; the first backend of a script is asked.
         self._by_script = {
@@ -131,13 +131,13 @@ class _Backend:
         place: int,
         settings: BackendSettings,
         calls: Calls,
-        took: Callable[[str, str, float], None],
+        record_call: Callable[[str, str, float], None],
     ) -> None:
         self.settings = settings
         self.name = _name(settings)
         self._place = place
         self._calls = calls
-        self._took = took
+        self._record_call = record_call
         self._breaker = Breaker()
         self._scores = settings.scores or ("logit" if settings.kind == "onnx" else "probability")
         try:
@@ -177,13 +177,13 @@ class _Backend:
             raise
         except Exception as error:
             failure = _failure(error, limit)
-            self._took(self.name, "FAILED", time.monotonic() - started)
+            self._record_call(self.name, "FAILED", time.monotonic() - started)
             if isinstance(error, Overdue) and limit < own:  # the caller gave it too little time
                 self._breaker.gave_up(tried)
             else:
                 self._failed(tried, failure)
             raise RerankFailed(f"{self.name} {failure}") from failure
-        self._took(self.name, "DONE", time.monotonic() - started)
+        self._record_call(self.name, "DONE", time.monotonic() - started)
         if self._breaker.failures:
             _log.info("the reranker %s works again", self.name)
         self._breaker.succeeded()

@@ -38,7 +38,7 @@ class AccessTables:
             key: the id of the changed key; "" for none.
             tenant: the name of the changed tenant; "" for none.
         """
-        with self.noting() as part:
+        with self.changing_silently() as part:
             row = part.execute(_NEXT).fetchone()  # locks the row: changes take turns
             assert row is not None
             yield part
@@ -47,7 +47,7 @@ class AccessTables:
             part.execute("SELECT pg_notify(?, ?)", (CHANNEL, f" {row[0]}"))
 
     @contextmanager
-    def noting(self) -> Iterator[PostgresConnection]:
+    def changing_silently(self) -> Iterator[PostgresConnection]:
         """Open a transaction without notification of other nodes, such as for times of last use."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)
@@ -55,7 +55,7 @@ class AccessTables:
                 yield part
 
     @contextmanager
-    def asking(self) -> Iterator[PostgresConnection]:
+    def reading(self) -> Iterator[PostgresConnection]:
         """Open a read-only transaction; all reads in the block see one state of the database."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)

@@ -185,7 +185,7 @@ CREATE VIEW vikingd_tenant.descriptions AS SELECT context_id, revision, basis, m
 """
 
 MIGRATIONS: list[str] = [_TABLES, _ACCESS, _CHECKSUMS, _DESCRIPTIONS]
-"""Scripts, each from one schema version to the next; append only."""
+"""SQL scripts: each migrates the tables to the next version of the schema. Append only."""
 
 WITH_CHECKSUMS = 3
 """The first version of the schema whose rows have checksums."""

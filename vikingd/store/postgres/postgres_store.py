@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Waiting
 from vikingd.domain.tenants import missing
+from vikingd.store.backup_protocol import Backup
 from vikingd.store.connection import Connection
-from vikingd.store.copies import Backup
 from vikingd.store.history import History, Point, history_of
 from vikingd.store.postgres.commit_notifications import Subscription
 from vikingd.store.postgres.postgres_connection import PostgresConnection
@@ -186,9 +186,9 @@ class PostgresStore(PostgresReads, SharedStore):
         """The number of components of a vector; None until the first one is written."""
         return self._committing.dimension
 
-    def why_not(self, point: Point) -> str:
+    def why_unusable(self, point: Point) -> str:
         """Return the reason why an index written at this point cannot be used; "" if it can."""
-        return self._history.why_not(point)
+        return self._history.why_unusable(point)
 
     def news(self, point: Point, found: Found) -> News | None:
         """Return the changes after a point; None if the point is not in the database's history.

@@ -16,7 +16,7 @@ SIZE = """
 SELECT ((SELECT coalesce(sum(pg_column_size(contexts.*)), 0) FROM contexts)
     + (SELECT coalesce(sum(pg_column_size(texts.*)), 0) FROM texts))::bigint
 """
-"""Returns the bytes of a tenant's contexts, from all its rows."""
+"""The query for the bytes of a tenant's contexts, from all its rows."""
 
 _READ = "the tenants could not be read"
 _INSERT = """

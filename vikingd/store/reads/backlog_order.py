@@ -13,7 +13,7 @@ from vikingd.domain.uri import ROOT
 from vikingd.ingest.file_kinds import KEY, FileKind
 
 LATE_KINDS = (FileKind.TEST, FileKind.GENERATED, FileKind.VENDORED, FileKind.LICENCE)
-"""The values of the metadata `kind` of files that come behind the others of their tree."""
+"""The kinds of files (metadata `kind`) that are embedded after the other files of their tree."""
 
 CLASSES = ((1, 0), (1, 1), (2, 0), (2, 1))
 """The classes of waiting texts in the order of embedding: (`rank_of`, 0 abstract or 1 passage)."""

@@ -15,7 +15,7 @@ from vikingd.store.reads.database_reads import DatabaseReads, revision_of
 from vikingd.store.rows import check_descriptions, links, sound_contexts, upsert_of, upserts
 
 Found = Callable[[Damage], object]
-"""Called with each damage. A damaged context is left out, a damaged vector is dropped."""
+"""A callback for each damage. A damaged context is left out, a damaged vector is dropped."""
 
 _FILLED = """
 SELECT texts.id, vector_checksum, vector_revision, digest, vector, uri

@@ -45,7 +45,7 @@ ORDER BY 1
 """
 _ANY_DEPTH = 1 << 31
 AFTER = "\x01"
-"""Less than any character of a URI: what begins with a URI and this comes right after it."""
+"""A character below all others of URIs: no URI sorts between `uri` and `uri + AFTER`."""
 
 
 class ContextReads(DatabaseReads):

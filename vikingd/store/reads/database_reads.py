@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from vikingd.domain.uri import ROOT, ancestors
+from vikingd.store.backup_protocol import Backup
 from vikingd.store.connection import Connection
-from vikingd.store.copies import Backup
 
 _KNOWN = """
 SELECT count(*) FROM contexts

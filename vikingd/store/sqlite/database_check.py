@@ -14,7 +14,7 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.damage import store_damaged
 from vikingd.store.sqlite.sqlite_faults import quick_check, undecodable_rows
 from vikingd.store.sqlite.sqlite_schema import connect
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Check:
             self._thread.join()
 
     def _run(self) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         started = time.monotonic()
         _log.info("the store was not closed cleanly; it is checked in the background")
         try:

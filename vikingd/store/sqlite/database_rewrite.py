@@ -15,7 +15,7 @@ from vikingd.store.sqlite.sqlite_schema import connect
 from vikingd.system.sealed_files import sync
 
 SPARE = 16 << 20
-"""Bytes of disk that a rewrite leaves free."""
+"""The bytes of disk that a rewrite leaves free."""
 
 _SUFFIX = ".rewritten"
 _STEPS = 10_000  # of SQLite's machine between two checks
@@ -83,14 +83,14 @@ def convert(database: Path) -> None:
     remove_rewritten(database)
     target = database.with_name(f"{database.name}{_SUFFIX}")
     try:
-        why_not = "" if _is_new(database) else _convert(database, target)
+        why_unusable = "" if _is_new(database) else _convert(database, target)
     except (sqlite3.Error, OSError) as error:
-        why_not = str(error)
+        why_unusable = str(error)
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
-            why_not = "another process reads the store; start the daemon once without readers"
-    if why_not:
+            why_unusable = "another process reads the store; start the daemon once without readers"
+    if why_unusable:
         remove_rewritten(database)
-        _log.warning("the store cannot give back the room of deleted contexts: %s", why_not)
+        _log.warning("the store cannot give back the room of deleted contexts: %s", why_unusable)
 
 
 def _is_new(database: Path) -> bool:

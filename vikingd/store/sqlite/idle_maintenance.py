@@ -10,7 +10,7 @@ from itertools import count
 
 from vikingd.store.sqlite.sqlite_transactions import SqliteCommitting
 from vikingd.store.writer import Writer
-from vikingd.system.priorities import let_finds_go_first
+from vikingd.system.priorities import lower_writer_priority
 
 IDLE = 1.0
 """Seconds without a commit after which the log is emptied."""
@@ -28,7 +28,7 @@ _NOT_GIVEN_BACK = "free pages could not be given back"
 _log = logging.getLogger(__name__)
 
 
-class Space:
+class IdleMaintenance:
     """A thread that syncs the mark, empties the write-ahead log and returns free pages to the disk.
 
     It works between the writes. SQLite overwrites deleted text in the pages of the database, but
@@ -87,7 +87,7 @@ class Space:
         return given * self._committing.page_size
 
     def _run(self) -> None:
-        let_finds_go_first()
+        lower_writer_priority()
         while self._wait():
             try:
                 if self._empty_in_time() and self._give_back(self._excess, self._wake.is_set):
@@ -118,7 +118,7 @@ class Space:
 
     def _empty_log(self) -> bool:
         self._sync_mark()  # each time: a reader may delay the log for long
-        return self._writer.between(self._committing.empty_log)
+        return self._writer.run_between(self._committing.empty_log)
 
     def _excess(self) -> int:
         """Return the number of free pages above those that a database keeps for new writes."""
@@ -137,7 +137,7 @@ class Space:
         with self._giving:
             for step in count(1):
                 started = time.monotonic()
-                freed = self._writer.between(lambda: self._step(left))
+                freed = self._writer.run_between(lambda: self._step(left))
                 given += freed
                 if not freed or is_over():
                     break

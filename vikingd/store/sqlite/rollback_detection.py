@@ -14,9 +14,9 @@ from pathlib import Path
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
-from vikingd.system.log_frames import broken_frame, log_of
 from vikingd.system.revision_marks import Mark, MarkFile
 from vikingd.system.sealed_files import sync
+from vikingd.system.wal_frames import broken_frame, log_of
 
 MARK = "mark"
 
@@ -48,15 +48,15 @@ def check(
             found = f"the database has revision {history.revision}"
         else:
             found = "the database has another history"
-        raise went_back(
+        raise rollback_error(
             path,
             f"{path / name} names revision {point.revision} of store "
             f"{point.store} (epoch {point.epoch}), but {found}",
         )
 
 
-def went_back(path: Path, found: str) -> StoreDamaged:
-    """Return the error for a database that lost acknowledged writes; `found` is the evidence."""
+def rollback_error(path: Path, found: str) -> StoreDamaged:
+    """Return the error for a database that lost acknowledged writes; `found` is the sign of it."""
     return StoreDamaged(
         f"the store in {path} went back, acknowledged writes are lost: {found}. Put the right "
         "database back, with its -wal file; or restore a backup with `vikingd restore`; or accept "
@@ -71,7 +71,9 @@ def check_new(path: Path) -> None:
         StoreDamaged: there was a store, and its database is missing.
     """
     if (path / MARK).exists() or _current(path).exists():
-        raise went_back(path, f"{DATABASE} is missing or empty, but there is an index or a mark")
+        raise rollback_error(
+            path, f"{DATABASE} is missing or empty, but there is an index or a mark"
+        )
 
 
 def check_log(path: Path) -> None:
@@ -83,7 +85,7 @@ def check_log(path: Path) -> None:
     database = path / DATABASE
     if (frame := broken_frame(database)) is not None:
         name = log_of(database).name
-        raise went_back(path, f"frame {frame} of {name} is damaged, and valid ones follow it")
+        raise rollback_error(path, f"frame {frame} of {name} is damaged, and valid ones follow it")
 
 
 def mark_file(path: Path) -> MarkFile:

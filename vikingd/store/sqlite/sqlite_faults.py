@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
-from vikingd.domain.hidden import marked
+from vikingd.domain.hidden_characters import marked
 from vikingd.store.damage import NOT_UTF_8, RowDamaged, store_damaged
 
 _OF_BAD_VALUES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)

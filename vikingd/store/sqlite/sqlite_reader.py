@@ -111,10 +111,10 @@ class StoreReader(SqliteReads):
         self._check_state()
         return self.history
 
-    def why_not(self, point: Point) -> str:
+    def why_unusable(self, point: Point) -> str:
         """Return the reason why an index written at this point cannot be used; "" if it can."""
         self._check_state()
-        return self._history.why_not(point) if self._history is not None else ""
+        return self._history.why_unusable(point) if self._history is not None else ""
 
     def _check_state(self) -> int:
         """Return the newest revision, after a check of the schema, the model and the history.
@@ -188,8 +188,8 @@ class StoreReader(SqliteReads):
         self._looked = version
         return None
 
-    def look_now(self) -> None:
-        """Let the thread look for commits at once."""
+    def check_now(self) -> None:
+        """Make the thread check for new commits at once."""
         self._wake.set()
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.system.regular_files import check_regular
 
 DATABASE = "store.sqlite3"
-"""Name of the file in the directory of a store."""
+"""The name of the database's file in the directory of a store."""
 
 # The wide columns come last: SQLite then reads the narrow ones without overflow pages.
 # texts.text is NULL if it can be derived from headings and content, see rows.text_of.
@@ -149,7 +149,7 @@ CREATE INDEX descriptions_basis ON descriptions (basis);
 """
 
 MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS, _CHECKSUMS, _DESCRIPTIONS]
-"""Scripts, each from one schema version to the next; append only."""
+"""SQL scripts: each migrates the tables to the next version of the schema. Append only."""
 
 WITH_CHECKSUMS = 5
 """The first version of the schema whose rows have checksums."""
@@ -164,7 +164,7 @@ _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that an import writes most p
 
 
 CACHE_KIB = 65536
-"""The most memory for pages of the connection that writes."""
+"""The most memory, in KiB, for the page cache of the connection that writes."""
 
 
 def connect(

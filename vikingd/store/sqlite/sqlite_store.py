@@ -19,7 +19,7 @@ from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.database_check import Check
 from vikingd.store.sqlite.database_rewrite import convert
 from vikingd.store.sqlite.directory import Reserve, hold_lock
-from vikingd.store.sqlite.idle_maintenance import Space
+from vikingd.store.sqlite.idle_maintenance import IdleMaintenance
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_database import SqliteReads
 from vikingd.store.sqlite.sqlite_faults import domain_errors, to_domain_error
@@ -28,9 +28,9 @@ from vikingd.store.sqlite.sqlite_transactions import SqliteCommitting
 from vikingd.store.store_meta import CLEAN, adopt
 from vikingd.store.store_writes import WritableStore
 from vikingd.store.writer import OnCommit, Writer
-from vikingd.system.log_frames import log_of
 from vikingd.system.open_files import OpenFiles
 from vikingd.system.sealed_files import sync
+from vikingd.system.wal_frames import log_of
 
 _NOT_OPENED = "the store could not be opened"
 
@@ -124,7 +124,9 @@ class Store(SqliteReads, WritableStore):
                     dimension=size,
                 )
                 self._writer = Writer(self._committing, self._explain)
-                self._space = Space(self._committing, self._writer, self._sync_mark, self._explain)
+                self._space = IdleMaintenance(
+                    self._committing, self._writer, self._sync_mark, self._explain
+                )
                 self._check = None if is_clean else Check(self._database, self._note)
 
             try:
@@ -187,9 +189,9 @@ class Store(SqliteReads, WritableStore):
         """The last commit: the store's id, its epoch and its revision."""
         return self.history.point
 
-    def why_not(self, point: Point) -> str:
+    def why_unusable(self, point: Point) -> str:
         """Return the reason why an index written at this point cannot be used; "" if it can."""
-        return self.history.why_not(point)
+        return self.history.why_unusable(point)
 
     @property
     def history(self) -> History:

@@ -37,7 +37,7 @@ UPDATE contexts SET revision = ?, content_hash = ?, time = ?, updated_at = ?, ti
 WHERE id = ?
 """
 _OF_CONTEXTS = (InvalidField, NotFound, RevisionDiffers)
-"""The errors of a single context. They come before any of it is written."""
+"""The errors of a single context, which are raised before any of it is written."""
 
 _LINK = "SELECT reason, created_at, checksum FROM links WHERE a = ? AND b = ?"
 

@@ -23,10 +23,10 @@ from vikingd.store.writes.subtrees import delete
 from vikingd.store.writes.transaction import Transaction
 
 MAX_REQUESTS = 100_000
-"""The number of requests that are kept, the newest ones."""
+"""The number of newest requests with an id whose replies are kept."""
 
 MAX_AGE = 86_400_000_000
-"""Microseconds for which a request is kept."""
+"""The microseconds for which the reply to a request with an id is kept."""
 
 _DROP = """
 DELETE FROM requests WHERE time < ?

@@ -20,7 +20,7 @@ from vikingd.store.writes.transaction import Transaction
 
 MAX_MOVE = 20_000
 MAX_DELETE = 50_000
-"""The size that one call moves or removes, see `_check_size`: other writers wait about 1 s."""
+"""The largest size that one call moves or deletes, see `_check_size`; it takes about 1 s."""
 
 CHARACTERS = 2000
 """The number of characters that counts as much as a context or a passage."""

@@ -119,7 +119,7 @@ def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
     return reply
 
 
-def refusals_told(done: Committed) -> str:
+def refusals_text(done: Committed) -> str:
     """Return a text that lists the first refused contexts of a Put; "" if none was refused.
 
     The text is added to the message of an error: a call that fails has no reply to list them.

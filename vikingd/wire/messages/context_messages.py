@@ -22,7 +22,7 @@ from vikingd.domain.answers import (
     too_large,
 )
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
+from vikingd.domain.prompt_options import CitationStyle, ContextOrder, DropReason
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.request_limits import MAX_ITEMS, MAX_SEPARATOR

@@ -34,10 +34,10 @@ from vikingd.pb.retrieval_pb2 import (
 from vikingd.wire.messages.common_messages import fields_of
 
 RESULT = MESSAGE_BYTES + 128
-"""Bytes of a result without its texts."""
+"""The approximate bytes of a result without its texts."""
 
 ITEM = MESSAGE_BYTES + 64
-"""Bytes of an item without its texts."""
+"""The approximate bytes of an item without its texts."""
 
 MOST_KEPT = 16 << 20
 """The approximate limit of cached bytes for one base of the index and its tail."""
@@ -350,7 +350,7 @@ _ITEM_SCORE = _tag(RetrievedItem.DESCRIPTOR, "score", _DOUBLE)
 _LEVELS = {
     level: MatchedContext(level=level).SerializeToString() + _SCORE for level in (ABSTRACT, PASSAGE)
 }
-"""The level, and the tag of the score that comes next."""
+"""The encoded bytes of each level, with the tag of the score that follows it."""
 
 _BUCKETS = {
     kind: _tag(FindResponse.DESCRIPTOR, field, _BYTES)

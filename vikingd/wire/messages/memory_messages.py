@@ -19,7 +19,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import RecallPath
+from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.store_changes import Committed, Once

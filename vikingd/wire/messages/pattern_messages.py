@@ -9,7 +9,7 @@ from vikingd.browse.line_search import GrepPage
 from vikingd.browse.path_search import GlobPage
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.patterns import START, GlobQuery, GrepQuery, NodeKind, Position
+from vikingd.domain.pattern_queries import START, GlobQuery, GrepQuery, NodeKind, Position
 from vikingd.pb import contexts_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.common_messages import fields_of

@@ -22,7 +22,7 @@ _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
 
 ReadMetadata = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
-"""Reads the metadata of contexts by URI."""
+"""A function that reads the metadata of contexts, by URI."""
 
 
 class RetrieveReply(NamedTuple):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from vikingd.system.regular_files import descriptor_of, open_regular
 
 NO_LOG = "none"
-"""The salts of a log that is missing or empty: the database has all transactions."""
+"""The value for the salts of a missing or empty log; the database then has all transactions."""
 
 _MAGIC = 0x377F0682  # one more if the checksums are of big-endian words
 _VERSION = 3007000

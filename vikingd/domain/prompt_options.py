@@ -1,4 +1,4 @@
-"""Choices for a text for a prompt: citations, order, reasons for dropped pieces, recall paths."""
+"""Enums for built prompts: style of citations, order, reasons of dropped pieces; recall paths."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ import grpc
 from vikingd.client.client_errors import ClientError
 
 MOST_EMPTY = 10_000
-"""Pages in a row without an item: a page of a search may be empty, with others behind it."""
+"""The most pages in a row without an item; a page of a search may be empty, and the next not."""
 
 
-class Progress:
+class ListingCheck:
     """A check that a listing ends: no page token or first item comes twice."""
 
     def __init__(self) -> None:

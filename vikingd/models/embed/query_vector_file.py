@@ -26,7 +26,7 @@ _TOLERANCE = 1e-3  # of a vector's length, which is 1
 _log = logging.getLogger(__name__)
 
 
-class KeptQueries:
+class QueryVectorFile:
     """Loads the cache of a query embedder from a file, and saves it there.
 
     It is saved every five minutes and at `close`. A file that is damaged, of another model or of

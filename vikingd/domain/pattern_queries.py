@@ -11,7 +11,7 @@ from vikingd.domain.contexts import ContextType
 MAX_GLOB_BYTES = 1024
 MAX_PATTERN_BYTES = 4096
 MAX_SHOWN = 500
-"""Characters of a line in a match."""
+"""The most characters of a line that a match shows."""
 
 ABSTRACT, CONTENT = 0, 2
 """The levels of the texts of a context."""

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from vikingd.gateway.http_errors import Fault
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds."""
+"""The seconds of a call whose URL names no `timeout`."""
 
 LONGEST_TIMEOUT = 24 * 3600.0
-"""Seconds."""
+"""The most seconds that the parameter `timeout` may have."""
 
 _MOST = 100  # parameters
 

@@ -1,4 +1,4 @@
-"""Helpers for arrays that are stored in two parts: the rows of a base, then those of a tail."""
+"""Copies of arrays: with more rows, or of rows that are partly in a base and partly in a tail."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _FIRST_KEY = (
 Metadata = Sequence[tuple[str, str | bytes]]
 
 
-class Gate:
+class Authenticator:
     """Identifies the caller of each call. Its methods are called on the event loop alone.
 
     Args:
@@ -57,7 +57,7 @@ class Gate:
         self._trust_network = trust_network
 
     def refuses(self, metadata: Metadata) -> bool:
-        """Return True if `caller` would raise for these metadata from every address."""
+        """Return True if a call with these metadata is refused, whatever its address is."""
         try:
             given, tenant = _values(metadata)
             if given is None:

@@ -140,7 +140,7 @@ def javascript() -> str:
     """Return a JavaScript module with the table, for the browser page."""
     source = re.sub(r"\\U0*([0-9a-f]+)", r"\\u{\1}", SOURCE)
     return (
-        "// Made by `python -m vikingd.domain.hidden` from the table there; do not edit.\n"
+        "// Made by `python -m vikingd.domain.hidden_characters`; do not edit.\n"
         "/** The regular expression of one hidden character. */\n"
         f"export const HIDDEN = /{source}/u;\n"
     )

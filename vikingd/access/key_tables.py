@@ -1,4 +1,4 @@
-"""The tables of keys and limits, in the file of a daemon or in the database of nodes."""
+"""Protocols of the tables of keys and limits, which are in a file or in the nodes' database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Connection(Protocol):
         """Run one statement for each row of values."""
 
 
-class Following(Protocol):
+class Subscription(Protocol):
     """A subscription to changes of keys and limits."""
 
     def stop(self) -> None:
@@ -41,7 +41,7 @@ class Following(Protocol):
 
 
 class SharedTables(Protocol):
-    """The tables of all nodes; see `vikingd.store.postgres.postgres_key_tables`."""
+    """The tables that all nodes share; `vikingd.store.postgres.postgres_key_tables` has them."""
 
     def changing(self, *, key: str = "", tenant: str = "") -> AbstractContextManager[Connection]:
         """Run a transaction that changes a key or a tenant, and notify all nodes at its commit.
@@ -51,10 +51,10 @@ class SharedTables(Protocol):
             tenant: the name of the changed tenant; "" for none.
         """
 
-    def noting(self) -> AbstractContextManager[Connection]:
+    def changing_silently(self) -> AbstractContextManager[Connection]:
         """Run a transaction that other nodes need not notice, such as for times of last use."""
 
-    def asking(self) -> AbstractContextManager[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """Run a transaction that only reads; all its reads see the same state of the database."""
 
     def timeline(self) -> str:
@@ -63,5 +63,5 @@ class SharedTables(Protocol):
         It changes when a standby is promoted, or when the database is replaced by another one.
         """
 
-    def subscribe(self, on_change: Callable[[], object]) -> Following:
+    def subscribe(self, on_change: Callable[[], object]) -> Subscription:
         """Call `on_change` now, and after each change that any node makes."""

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from vikingd.domain.daemon_addresses import Address
 
 Render = Callable[[str], tuple[str, bytes]]
-"""The content type and the body for the value of an Accept header."""
+"""A function that returns the content type and the body for the value of an Accept header."""
 
 _METRICS, _HEALTH = "/metrics", "/healthz"
 _CONNECTIONS = 32  # concurrent
