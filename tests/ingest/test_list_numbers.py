@@ -207,6 +207,7 @@ HEADINGS = [
         listed(f"<text:list-item>{head(1, 'A')}</text:list-item>{entry('b')}"),
         "1. # A\n2. b",
     ),
+    (SECTIONS, head(2, "A") + head(1, "B"), "## 1.1 A\n\n# 2 B"),  # one above it is missing
     (outline(), head(1, "A"), "# A"),
 ]
 
