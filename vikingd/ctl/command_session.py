@@ -161,6 +161,7 @@ def opened(
     from vikingd.client.messages import MessageClient
     from vikingd.ctl.call_failures import failures_told
     from vikingd.ctl.consoles import console
+    from vikingd.ctl.near_uris import near_uris_told
 
     used = credentials or Credentials()
 
@@ -168,7 +169,11 @@ def opened(
         with usable():
             return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
 
-    with failures_told(form, address, other), client_of(used.tenant) as client:
+    with (
+        failures_told(form, address, other),
+        client_of(used.tenant) as client,
+        near_uris_told(client),
+    ):
         yield Session(client, form, quiet, console(), console(stderr=True), client_of)
 
 
