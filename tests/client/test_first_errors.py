@@ -48,6 +48,18 @@ def text_of(call: Callable[[], object]) -> str:
 WRONG: dict[str, tuple[Callable[[Any], object], str, str]] = {
     "a list of texts": (lambda c: c.put(["text"]), "contexts[0] is a str ('text')", "add("),
     "a text": (lambda c: c.put("text"), "contexts is a str", 'Document("viking://'),
+    "the fields of a document": (
+        lambda c: c.put(TEA.uri, content="x"),
+        "put() has no argument 'content'",
+        'put(Document("viking://',
+    ),
+    "a URI and a text": (lambda c: c.put(TEA.uri, "x"), "2 are given", 'put(Document("viking://'),
+    "a text by another word": (
+        lambda c: c.put_many(text="x"),
+        "put_many() has no argument 'text'",
+        'put_many([Document("viking://',
+    ),
+    "the content of a text": (lambda c: c.add(content="x", at="a"), "'content'", "mean 'text'"),
     "a number as document": (lambda c: c.put([3]), "contexts[0] is an int (3)", "Document("),
     "no iterable": (lambda c: c.put(3), "contexts is an int (3)", "Document("),
     "a dict without a URI": (lambda c: c.put([{"content": "x"}]), "without 'uri'", "Document("),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -68,6 +69,15 @@ def _import(ctl: Ctl, *arguments: str) -> dict[str, Any]:
     summary = json.loads(out)
     assert isinstance(summary, dict)
     return summary
+
+
+def test_very_many_passages_of_a_file_are_told(ctl: Ctl, docs: Path) -> None:
+    """The report names a file of more than 1,000 passages, with its size; --quiet does not."""
+    (docs / "long.txt").write_text("harbour lamps tide " * 50_000)
+    code, _, err = ctl("import", str(docs), "viking://resources/d", "--dry-run")
+    assert code == 0
+    assert re.search(r"long\.txt: 1 line of 9\d\d\S* \w+, cut into 1,\d{3} passages", err), err
+    assert "cut into" not in ctl("import", str(docs), "viking://resources/d", "--dry-run", "-q")[2]
 
 
 def test_an_import_sends_what_changed_and_nothing_else(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import stat
 from collections.abc import Iterator
@@ -97,6 +98,13 @@ def test_an_upload_is_what_an_import_of_the_file_makes(
                 for field in (*_OF_A_WRITE, *(() if name == "notes.md" else ("time",))):
                     context.ClearField(field)
             assert one == other
+
+
+def test_an_upload_tells_very_many_passages(gateway: Gateway) -> None:
+    """A text of more than 1,000 passages is stored, with a remark."""
+    reply = upload(gateway, "resources/up/a.txt", b"harbour lamps tide " * 100_000).json()
+    assert reply["status"] == "created"
+    assert re.fullmatch(r"is cut into [1-9],\d{3} passages", reply["remarks"][0])
 
 
 def test_a_second_upload_tells_what_has_changed(gateway: Gateway, client: MessageClient) -> None:

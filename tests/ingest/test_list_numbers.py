@@ -1,10 +1,10 @@
-"""Numbers of list items in DOCX and ODT files, as their programs show them."""
+"""Numbers of list items and headings in DOCX and ODT files, as their programs show them."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.ingest.test_office_elements import W, docx_of, odt_of, run
+from tests.ingest.test_office_elements import SPACES, W, docx_of, odt_of, run
 from vikingd.ingest.formats.list_numbers import number_text
 
 START = '<w:start w:val="1"/>'
@@ -131,6 +131,91 @@ ODT = [
 def test_items_of_an_open_document_have_their_numbers(body: str, text: str) -> None:
     """A list goes on after another text if it says so, or starts from a stated number."""
     document = odt_of(body, LEVELS)
+    assert (document.text, document.lost) == (f"{text}\n", [])
+
+
+def outline(*levels: str) -> str:
+    """Return the styles of an ODT file whose headings have numbers."""
+    made = "".join(
+        f'<text:outline-level-style text:level="{at}" {facts}/>'
+        for at, facts in enumerate(levels, 1)
+    )
+    return (
+        f"<office:document-styles {SPACES}><office:styles>"
+        f'<text:outline-style style:name="Outline">{made}</text:outline-style>'
+        '<style:style style:name="Annex" style:family="paragraph" style:list-style-name=""/>'
+        "</office:styles></office:document-styles>"
+    )
+
+
+def head(level: int, text: str, facts: str = "") -> str:
+    """Return a heading of ODT."""
+    return f'<text:h text:outline-level="{level}" {facts}>{text}</text:h>'
+
+
+OF_ANNEX = '<style:style style:name="P9" style:family="paragraph" style:parent-style-name="Annex"/>'
+DECIMAL = 'style:num-format="1"'
+SECTIONS = outline(DECIMAL, f'{DECIMAL} text:display-levels="2"', 'style:num-format=""')
+HEADINGS = [
+    (
+        SECTIONS,
+        head(1, "A") + head(2, "B") + head(2, "C") + head(3, "D") + head(1, "E") + head(2, "F"),
+        "# 1 A\n\n## 1.1 B\n\n## 1.2 C\n\n### D\n\n# 2 E\n\n## 2.1 F",
+    ),
+    (
+        SECTIONS,
+        head(1, "A", 'text:is-list-header="true"')
+        + head(1, "B", 'text:style-name="P9"')
+        + head(1, "")
+        + head(1, "C"),
+        "# A\n\n# B\n\n# 2 C",
+    ),
+    (
+        SECTIONS,
+        head(2, "A")
+        + head(1, "B", 'text:restart-numbering="true" text:start-value="7"')
+        + head(1, "C", 'text:restart-numbering="true"'),
+        "## 1.1 A\n\n# 7 B\n\n# 1 C",
+    ),
+    (
+        outline(
+            'style:num-format="I" style:num-suffix="." text:start-value="4"',
+            'style:num-prefix="§ " style:num-suffix=")" style:num-format="a"',
+        ),
+        head(1, "Ärger") + head(2, "潮汐") + head(1, "приливы"),
+        "# IV. Ärger\n\n## § a) 潮汐\n\n# V. приливы",
+    ),
+    (
+        SECTIONS,  # the style of the list goes before the outline
+        listed(f"<text:list-item>{head(1, 'A')}</text:list-item>")
+        + BETWEEN
+        + listed(
+            f"<text:list-item><text:list><text:list-item>{head(2, 'B')}</text:list-item>"
+            "</text:list></text:list-item>",
+            'text:continue-numbering="true"',
+        ),
+        "# 1. A\n\nbetween\n\n## i) B",
+    ),
+    (
+        SECTIONS,
+        "<text:list text:style-name='Outline'><text:list-item>"
+        f"{head(1, 'A')}</text:list-item></text:list>{head(1, 'B')}",
+        "# 1 A\n\n# 2 B",
+    ),
+    (
+        SECTIONS,
+        listed(f"<text:list-item>{head(1, 'A')}</text:list-item>{entry('b')}"),
+        "1. # A\n2. b",
+    ),
+    (SECTIONS, head(2, "A") + head(1, "B"), "## 1.1 A\n\n# 2 B"),  # one above it is missing
+    (outline(), head(1, "A"), "# A"),
+]
+
+
+@pytest.mark.parametrize(("styles", "body", "text"), HEADINGS)
+def test_headings_of_an_open_document_have_their_numbers(styles: str, body: str, text: str) -> None:
+    """The outline, or the style of a list around them, gives headings the numbers that are seen."""
+    document = odt_of(body, LEVELS + OF_ANNEX, **{"styles.xml": styles})
     assert (document.text, document.lost) == (f"{text}\n", [])
 
 

@@ -45,6 +45,8 @@ def tarred() -> bytes:
         ("a.odp", zipped(), "is in a format that is not read: save it as PPTX"),
         ("a.doc", b"\xd0\xcf\x11\xe0\0\0", "is in a format that is not read: save it as DOCX"),
         ("a.txt", rb"{\rtf1\ansi tide}", "is RTF: give it the suffix .rtf"),
+        ("a.doc", rb"{\rtf1\ansi tide}", "is RTF: give it the suffix .rtf"),
+        ("large.doc", rb"{\rtf1" + b"0" * (3 << 20) + b"}", "is RTF: give it the suffix .rtf"),
         ("a.bin", b"\0\1", "is binary"),
     ],
 )

@@ -26,7 +26,7 @@ _ARGUMENTS = {
         (("query", "text", "pattern"), "query_text query_texts question input prompt"),
         (("vector",), "query_embedding query_embeddings query_vector embedding embeddings vectors"),
         (("where",), "filter filters query_filter"),
-        (("content", "text", "query"), "text document page_content data memory"),
+        (("content", "text", "query"), "content text document page_content data memory"),
         (("contexts", "documents"), "documents texts points docs items"),
         (("uri", "uris", "at", "ids", "target_uri"), "id ids memory_id"),
         (("metadata",), "payload metadatas"),
@@ -39,6 +39,9 @@ _ARGUMENTS = {
     )
     for theirs in words.split()
 }
+
+_DOCUMENTS = ("contexts", "documents")
+_OF_A_DOCUMENT = {"uri", "content", "title", "abstract", "overview", "metadata", "time", "vector"}
 
 _HINTS = {
     "user_id": 'a user is part of the URI, such as "viking://users/ana/memories"',
@@ -167,10 +170,12 @@ def checked(
             raise _unknown_argument(call, next(k for k in kwargs if k not in known), named)
         if len(given) > len(positional) and not rest:
             by_name = ", ".join(k for k in named if k not in positional)
+            advice = f"give the others by name: {by_name or 'there are none'}"
+            if isinstance(given[0], str) and positional[:1] and positional[0] in _DOCUMENTS:
+                advice = _documents(call)
             raise TypeError(
                 f"{call}() takes at most {len(positional)} argument{'s' * (len(positional) != 1)} "
-                f"without a name, and {len(given)} are given; give the others by name: "
-                f"{by_name or 'there are none'}"
+                f"without a name, and {len(given)} are given; {advice}"
             )
         for i, value in enumerate(given):
             check(positional[i] if i < len(positional) else rest, value)
@@ -207,9 +212,18 @@ def _unknown_argument(call: str, given: str, known: Collection[str]) -> TypeErro
     if given in _HINTS:
         place = next((name for name in _PLACE if name in known), "")
         return TypeError(f"{fault}: {_HINTS[given]}" + (f"; did you mean {place!r}?" * bool(place)))
+    if {given, *_ARGUMENTS.get(given, ())} & _OF_A_DOCUMENT and set(_DOCUMENTS) & set(known):
+        return TypeError(f"{fault}; {_documents(call)}")
     if near := nearest(given, known):
         return TypeError(f"{fault}; did you mean {near!r}?")
     return TypeError(f"{fault}; its arguments are {', '.join(known) or 'none'}")
+
+
+def _documents(call: str) -> str:
+    """Return the advice for a call that takes documents, and was given the fields of one."""
+    document = f"Document({_EXAMPLES['uri']}, {_EXAMPLES['content']})"
+    shown = f"[{document}]" if call == "put_many" else document
+    return f"give Documents, such as {call}({shown})"
 
 
 def unknown_method(kind: str, given: str, known: Collection[str]) -> AttributeError:

@@ -204,6 +204,8 @@ def move(
 ) -> contexts_pb2.MoveRequest:
     """Move or rename a context with all below it.
 
+    The root decides the type: a resource that is moved below memories becomes a memory.
+
     Args:
         source: the URI of the context.
         destination: the new URI.

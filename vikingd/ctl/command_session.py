@@ -161,6 +161,7 @@ def opened(
     from vikingd.client.messages import MessageClient
     from vikingd.ctl.call_failures import reporting_failures
     from vikingd.ctl.consoles import console
+    from vikingd.ctl.near_uris import naming_near_uris
 
     used = credentials or Credentials()
 
@@ -168,7 +169,11 @@ def opened(
         with usage_errors():
             return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
 
-    with reporting_failures(form, address, other), client_of(used.tenant) as client:
+    with (
+        reporting_failures(form, address, other),
+        client_of(used.tenant) as client,
+        naming_near_uris(client),
+    ):
         yield Session(client, form, quiet, console(), console(stderr=True), client_of)
 
 

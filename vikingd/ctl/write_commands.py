@@ -14,6 +14,7 @@ from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of, usage_errors
 from vikingd.ctl.exit_codes import OTHER
 from vikingd.ctl.search_read_commands import json_object
+from vikingd.domain.uri import context_type, expand, parse
 from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -135,7 +136,8 @@ def mv(
     """Move or rename a context with all below it, at once or not at all.
 
     A subtree that is too large for one call is refused. Move its parts one after the other; until
-    the end, other callers see both names.
+    the end, other callers see both names. The directory decides the type: below memories a document
+    becomes a memory. The command tells a new type.
 
     RPC: viking.retrieval.v1.Contexts/Move
 
@@ -143,6 +145,14 @@ def mv(
     """
     reply = session.client.move(source, destination)
     session.show(reply, Text(f"moved {reply.moved:,} contexts at revision {reply.revision}"))
+    # The user of `~` does not matter for a type.
+    before, now = (context_type(expand(parse(uri), "user")) for uri in (source, destination))
+    if now is not before:
+        name = now.name.lower()
+        session.warn(
+            f"the type is {name} now, not {before.name.lower()}: all below {destination} is found "
+            f"and treated as {name}; `vikingctl mv {destination} {source}` moves it back"
+        )
 
 
 def link(

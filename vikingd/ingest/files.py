@@ -53,6 +53,7 @@ from vikingd.system.regular_files import open_regular, read_regular
 
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HEAD = 16  # bytes that tell a format
 _FRONT = b"---\n"  # of an export's file; no document begins so
 _WHOLE = Selection(no_ignore=True)
 
@@ -404,11 +405,14 @@ def decoded_file(path: Path, encoding: str = "") -> Decoded:
     try:
         data = read_regular(path, MAX_CONTENT_BYTES)
         if is_rtf(data):
-            raise OSError("is RTF: give it the suffix .rtf")
+            raise OSError("is RTF")
         return _decoded(data, encoding)
     except OSError as error:
-        if error.errno in (None, errno.EFBIG) and (reason := advice(path.name)):
-            raise OSError(reason) from None
+        if error.errno in (None, errno.EFBIG):
+            with open_regular(path) as file:
+                reason = advice(path.name, file.read(_HEAD))
+            if reason:
+                raise OSError(reason) from None
         raise
 
 

@@ -19,11 +19,13 @@ _REMEDY = {end: to for to, ends in _INSTEAD.items() for end in ends.split()}
 _RTF = b"{\\rtf"
 
 
-def advice(name: str) -> str:
-    """Return the reason why a file of this name is no text, with a remedy; "" for none.
+def advice(name: str, head: bytes) -> str:
+    """Return the reason why a file with this name and beginning is no text, with a remedy.
 
-    The reason is to be put after the file's name.
+    The reason is to be put after the file's name; it is "" if none is known.
     """
+    if is_rtf(head):
+        return "is RTF: give it the suffix .rtf"
     lower, end = name.lower(), ending(name)
     if lower.endswith((*_BY_PATH, *_COMPRESSED_TAR)):
         return "is an archive within the directory: import it by its own path, or unpack it"

@@ -12,7 +12,7 @@ from lxml import etree
 from vikingd.ingest.formats.document import Document, Failed, Pages, counted, title_of
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
 from vikingd.ingest.formats.list_numbers import marked, write_numbers
-from vikingd.ingest.formats.odt_numbers import ListNumbers
+from vikingd.ingest.formats.odt_numbers import HeadingNumbers, ListNumbers
 from vikingd.ingest.formats.zips import BROKEN, checked, moment, xml
 
 _CONTENT, _META, _MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
@@ -51,6 +51,8 @@ class _Writer:
             roots.append(xml(archive.read("styles.xml")))
         self._titles, self._unseen = _styles(roots)
         self._numbers = ListNumbers.of(roots)
+        self._headings = HeadingNumbers.of(roots)
+        self._only_headings = False  # the list that is being written holds headings alone
 
     def html(self, element: Any) -> str:
         """Return the text of an element and all below it."""
@@ -77,20 +79,44 @@ class _Writer:
         is_title = (element.get(f"{_TEXT}style-name") or "") in self._titles
         return self._block("h1" if is_title else "p", element)
 
-    def heading(self, element: Any) -> str:
-        level = element.get(f"{_TEXT}outline-level") or "1"
-        return self._block(f"h{min(int(level), 6) if level.isdecimal() else 1}", element)
+    def heading(self, element: Any, label: str | None = None) -> str:
+        """Return a heading with its number: the label of its list item, or that of the outline."""
+        text = element.get(f"{_TEXT}outline-level") or "1"
+        level = int(text) if text.isdecimal() and len(text) < 3 else 1
+        if not label and not self._has_label(element.getparent()):
+            label = self._headings.next(element, level)
+        if not (html := self.html(element)).strip():
+            return ""  # it counts and is not seen
+        name = f"h{min(max(level, 1), 6)}"
+        return f"<{name}>{escape(f'{label} ') if label else ''}{html}</{name}>"
 
     def list(self, element: Any) -> str:
         style, level = _list_style(element), _list_level(element)
         self._numbers.begin(element, style, level)
+        if level == 1:
+            self._only_headings = _only_headings(element)
+        if self._only_headings:
+            return self.html(element)
         name = "ol" if level in self._numbers.styles.get(style, {}) else "ul"
         return self._block(name, element)
 
     def item(self, element: Any) -> str:
         parent = element.getparent()
         label = self._numbers.next(element, _list_style(parent), _list_level(parent))
+        if self._only_headings:
+            first = element.find(f"{_TEXT}h")
+            blocks = (one for one in element if isinstance(one.tag, str))
+            return "".join(
+                self.heading(one, label) if one is first else self._one(one) for one in blocks
+            )
         return f"<li>{marked(label) if label is not None else ''}{self.html(element)}</li>"
+
+    def _has_label(self, element: Any) -> bool:
+        """Tell whether an element is an item of a list with numbers."""
+        if element.tag != f"{_TEXT}list-item":
+            return False
+        parent = element.getparent()
+        return _list_level(parent) in self._numbers.styles.get(_list_style(parent), {})
 
     def header(self, element: Any) -> str:
         return self._block("li", element)
@@ -243,6 +269,17 @@ def _list_style(element: Any) -> str:
 
 def _list_level(element: Any) -> int:
     return 1 + sum(1 for _ in element.iterancestors(f"{_TEXT}list"))
+
+
+def _only_headings(element: Any) -> bool:
+    """Tell whether a list holds headings alone: so programs write headings with a list style."""
+    blocks = [
+        block
+        for item in element.iter(f"{_TEXT}list-item", f"{_TEXT}list-header")
+        for block in item
+        if isinstance(block.tag, str) and block.tag != f"{_TEXT}list"
+    ]
+    return bool(blocks) and all(block.tag == f"{_TEXT}h" for block in blocks)
 
 
 def _styles(roots: list[Any]) -> tuple[set[str], set[str]]:
