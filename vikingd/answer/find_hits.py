@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from vikingd.answer.confidence import Features, best_confidence, confidence_of, confidence_to_show
@@ -54,7 +54,8 @@ class FindHits:
 
 def best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:
     """Return the best hits by score, ties by URI; sorts `hits`."""
-    if any(hit.score <= later.score for hit, later in pairwise(hits)):
+    scores = [hit.score for hit in hits]
+    if scores != sorted(set(scores), reverse=True):  # the names of hits without ties are not needed
         hits.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
     return tuple(hits[:limit])
 

@@ -37,7 +37,7 @@ def key_of(snapshot: Snapshot, row: int) -> bytes:
 
     The section does not count.
     """
-    if snapshot.text_ordinal[row]:
+    if snapshot.text_ordinal.item(row):
         text = snapshot.contents.passage_bytes(row)
     else:
         text = shown(snapshot, row).text.encode()
