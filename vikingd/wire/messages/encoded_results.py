@@ -129,10 +129,10 @@ class EncodedResults:
         whole: list[_Context] = []
         left = budget.left
         for hit in found.hits:
-            cancellation.check()
             row = hit.row
             context = contexts.get(row)
             if context is None or context.abstract != snapshot.abstract_number(row):
+                cancellation.check()
                 context = contexts[row] = _context(snapshot, row)
                 kept.count(context.data)
             left -= context.room
