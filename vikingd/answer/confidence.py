@@ -33,15 +33,17 @@ from operator import attrgetter, itemgetter, mul
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from viking_kernels import answer_features
 from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE
 from viking_kernels.bm25 import SCORE_FLOOR
-from viking_kernels.node_scores import DENSE_WEIGHT, script_mismatch
+from viking_kernels.node_scores import DENSE_WEIGHT
 
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import Scored
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Strength
 from vikingd.domain.retrieve_query import Mode
+from vikingd.domain.text import NONE as UNKNOWN
 from vikingd.plan.find_plan import FIRST, FindScope
 from vikingd.plan.query_scope import QueryScope
 from vikingd.plan.retrieve_plan import TextScope
@@ -102,12 +104,12 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     if not len(found.rows):
         return None
     parts: list[list[float]] = found.parts.tolist()
-    at, last = 0, parts[min(FIRST, len(parts)) - 1][FINAL]
-    tied = [i for i, one in enumerate(parts) if one[FINAL] == parts[0][FINAL]]
-    if len(tied) > 1:  # a new base has another order
-        at = max(tied, key=lambda i: (parts[i][LEXICAL], parts[i][NODE]))
-    first = parts[at]
-    kind = _kind(scope, scope.query_script, found.best_text.item(at), first[DENSE_SHARE])
+    scores = [one[FINAL] for one in parts]
+    at, last = 0, scores[:FIRST][-1]
+    if tied := scores.count(scores[0]) - 1:  # a new base has another order
+        at = max(range(tied + 1), key=lambda i: (parts[i][LEXICAL], parts[i][NODE]))
+    first, text = parts[at], found.best_text.item(at)
+    kind = _kind(scope, scope.query_script, text, first[DENSE_SHARE])
     cosines = found.cosine, found.usual
     if kind == WORDS or isnan(found.cosine):
         kind, cosines = WORDS, (0.0, 0.0)
@@ -118,9 +120,9 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
         max(one[DENSE] for one in parts if one[FINAL] >= last),
         first[LEXICAL] / found.floor_factor,
         found.known,
-        int(scope.counts[FILES]),
+        scope.counts.item(FILES),
         [(one[FINAL], one[NODE]) for one in parts[:FIRST]],
-        kind == WORDS and by_meaning and _lacks_vector(scope, found.best_text.item(at)),
+        kind == WORDS and by_meaning and _lacks_vector(scope, text),
     )
 
 
@@ -143,11 +145,10 @@ def features_of_texts(
         return None
     # Include all texts that tie with the last one, and with the first: a new base reorders ties.
     scores = found.scores
-    count = int((scores >= scores[min(FIRST, len(scores)) - 1]).sum())
-    best = int((scores >= scores[0]).sum())
+    count = int(np.count_nonzero(scores >= scores[:FIRST][-1]))
+    best = int(np.count_nonzero(scores >= scores[0]))
     rows = found.rows[:count]
     asked = scope.asked(vector, scope.script(vector), dense=True, lexical=True)
-    terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
     meaning, words = sides.get("vector"), sides.get("keyword")
     if meaning is None and words is None:
         assert found.parts is not None, "one pass made both parts"
@@ -157,7 +158,7 @@ def features_of_texts(
         dense, lexical = _scores_of(meaning, rows), _scores_of(words, rows)
         nearest = rows if meaning is None else meaning.rows[:FIRST]
     known, largest, usual = answer_features.features(
-        scope.snapshot.tree, scope.snapshot.vectors, asked, scope.scope, terms, nearest
+        scope.snapshot.tree, scope.snapshot.vectors, asked, scope.scope, scope.postings, nearest
     )
     if not any(dense) or isnan(largest):
         kind, largest, usual = WORDS, 0.0, 0.0
@@ -175,7 +176,6 @@ def features_of_texts(
         (share * d + (1.0 - share) * factor * w for d, w in zip(dense, lexical, strict=True)),
         reverse=True,
     )
-    files = int(scope.counts[FILES])
     return Features(
         kind,
         largest,
@@ -183,7 +183,7 @@ def features_of_texts(
         max(dense),
         max(lexical[:best]),
         known,
-        files,
+        scope.counts.item(FILES),
         [(node, node) for node in nodes[:FIRST]],
         kind == WORDS
         and vector is not None
@@ -222,7 +222,8 @@ def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
     if not len(scope.terms.hashes):
         return MEANING
     of_text = scope.snapshot.tree.texts.script.item(row) if row >= 0 else script
-    return ACROSS if script_mismatch(of_text, script) else BOTH
+    # `script_mismatch` of the kernels, which takes microseconds to call
+    return ACROSS if of_text != script and UNKNOWN not in (of_text, script) else BOTH
 
 
 def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
@@ -233,8 +234,7 @@ def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
     known = [part for part in parts if part is not None and part.best]
     if not known:
         return NO_CONFIDENCE
-    in_scope, best = max(((_in_scope(one, model), one) for one in known), key=itemgetter(0))
-    fitted = fitted_for(model, best)
+    in_scope, fitted, best = max((_in_scope(one, model) for one in known), key=itemgetter(0))
     merged = sorted((pair for part in known for pair in part.best), reverse=True)[:FIRST]
     among = logistic(fitted.among_results, values_of_results(merged))
     strength = strength_of(in_scope, fitted)
@@ -272,8 +272,10 @@ def best_confidence(answers: Sequence[Confidence | None]) -> Confidence | None:
     return best if best.is_something or len(known) == len(answers) else None
 
 
-def _in_scope(one: Features, model: str) -> float:
-    return logistic(fitted_for(model, one).in_scope, values_of_scope(one, name_for(model, one)))
+def _in_scope(one: Features, model: str) -> tuple[float, Logistic, Features]:
+    name = name_for(model, one)
+    fitted = _table()[name][one.kind]
+    return logistic(fitted.in_scope, values_of_scope(one, name)), fitted, one
 
 
 def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
@@ -298,8 +300,8 @@ def values_of_results(best: Sequence[tuple[float, float]]) -> tuple[float, ...]:
     `best` has (score, node score) of the first results. Missing results count with the score 0.
     """
     scores = [score for score, _ in best]
-    scores += [0.0] * (FIRST - len(scores))
-    return scores[0] - sum(scores) / FIRST, best[0][1], scores[0] - scores[1]
+    second = scores[1] if len(scores) > 1 else 0.0
+    return scores[0] - sum(scores) / FIRST, best[0][1], scores[0] - second
 
 
 def logistic(weights: Sequence[float], values: Sequence[float]) -> float:
@@ -316,11 +318,6 @@ def name_for(model: str, one: Features) -> str:
     if one.kind == WORDS:
         return NONE
     return model if one.usual and one.kind in _table().get(model, {}) else OTHER
-
-
-def fitted_for(model: str, one: Features) -> Logistic:
-    """Return the fitted functions for an embedder and the kind of some features."""
-    return _table()[name_for(model, one)][one.kind]
 
 
 @cache

@@ -110,20 +110,18 @@ def _files(scope: FindScope, found: kernel.Found) -> list[Hit]:
     ordinal_of, trace = scope.snapshot.text_ordinal.item, scope.query.trace
     return [
         Hit(
-            final,
+            parts[FINAL],
             encode_file(row),
-            PASSAGE if best >= 0 and node > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
+            PASSAGE if best >= 0 and parts[NODE] > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
             [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
-            ScoreParts(*parts.tolist()) if trace else None,
+            ScoreParts(*parts) if trace else None,
         )
-        for final, node, row, best, texts, scores, parts in zip(
-            found.parts[:, FINAL].tolist(),
-            found.parts[:, NODE].tolist(),
+        for row, best, texts, scores, parts in zip(
             found.rows.tolist(),
             found.best_text.tolist(),
             found.passages.tolist(),
             found.passage_scores.tolist(),
-            found.parts,
+            found.parts.tolist(),
             strict=True,
         )
     ]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice
+from operator import le
 from typing import NamedTuple, TypeVar
 
 from vikingd.answer.confidence import Features, best_confidence, confidence_of, confidence_to_show
@@ -54,7 +55,8 @@ class FindHits:
 
 def best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:
     """Return the best hits by score, ties by URI; sorts `hits`."""
-    if any(hit.score <= later.score for hit, later in pairwise(hits)):
+    scores = [hit.score for hit in hits]
+    if any(map(le, scores, scores[1:])):
         hits.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
     return tuple(hits[:limit])
 

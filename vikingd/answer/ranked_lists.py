@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from viking_kernels.arrays import F32, F64, I32
@@ -26,7 +27,7 @@ def fused(lists: Sequence[RankedList], weights: tuple[float, float], k: float) -
     """Return the fusion by rank of some lists, see `fusion.rrf` for `k`."""
     rows, scores = rrf(
         np.concatenate([one.rows for one in lists]),
-        np.cumsum([len(one.rows) for one in lists]),
+        np.array(list(accumulate(len(one.rows) for one in lists)), np.int64),
         np.array(weights, np.float64),
         k,
     )

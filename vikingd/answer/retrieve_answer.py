@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, groupby, repeat
+from itertools import count, repeat
 from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
@@ -117,10 +117,8 @@ def retrieve(
     """
     for scope in plan.scopes:
         _ = scope.boosts  # raises if one is malformed
-    if plan.query.listing:
-        found = _listing(plan)
-    else:
-        found = replace(_search(plan, vector, ready or {}), degraded=degraded)
+    is_listing = plan.query.listing
+    found = _listing(plan) if is_listing else _search(plan, vector, ready or {}, degraded)
     dropped = plan.query.optional_clauses
     if found.outcome is Outcome.FOUND or not dropped:
         return found
@@ -137,7 +135,9 @@ def rank_meaning(scope: TextScope, vector: F32) -> Ranked:
     return _timed("vector", lambda: ranked_by_meaning(scope, vector, scope.depth))
 
 
-def _search(plan: RetrievePlan, vector: F32 | None, ready: Mapping[str, Ranked]) -> RetrieveHits:
+def _search(
+    plan: RetrievePlan, vector: F32 | None, ready: Mapping[str, Ranked], degraded: Degraded
+) -> RetrieveHits:
     query = plan.query
     stages = [Stage("plan", plan.started, plan.compiled), *(one.stage for one in ready.values())]
     known = {name: one.found for name, one in ready.items()}
@@ -156,6 +156,7 @@ def _search(plan: RetrievePlan, vector: F32 | None, ready: Mapping[str, Ranked])
         hits,
         outcome,
         tuple(stages),
+        degraded,
         traces=_traces(pools) if query.trace else None,
         confidence=confidence_to_show(confidence_of(features, plan.model), len(hits)),
     )
@@ -345,11 +346,18 @@ def _preferred(
 
 def _in_order(snapshot: Snapshot, listed: Iterable[TextHit]) -> Iterator[TextHit]:
     """Yield hits by falling score, ties by URI and passage."""
-    for _, tied in groupby(listed, _score_of):
-        hits = list(tied)
-        if len(hits) > 1:
-            hits.sort(key=lambda hit: name_of(snapshot, hit.row))
-        yield from hits
+    tied: list[TextHit] = []
+    for hit in listed:
+        if tied and hit.score != tied[0].score:
+            yield from _by_name(snapshot, tied)
+            tied = []
+        tied.append(hit)
+    yield from _by_name(snapshot, tied)
+
+
+def _by_name(snapshot: Snapshot, hits: list[TextHit]) -> list[TextHit]:
+    """Return hits by URI and passage."""
+    return sorted(hits, key=lambda hit: name_of(snapshot, hit.row)) if len(hits) > 1 else hits
 
 
 def _chosen(query: RetrieveQuery, hits: Sequence[TextHit]) -> Sequence[TextHit]:

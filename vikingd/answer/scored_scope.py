@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, F64, I32, U8, Scope, Scratch, Terms, decode_file, is_file
+from viking_kernels.arrays import F32, F64, I32, U8, Scope, Scratch, decode_file, is_file
 from viking_kernels.scope import place, tail_directories
 
 from vikingd.domain.contexts import MAX_RELATIONS, Relation
@@ -33,10 +33,9 @@ class DirectoryScores(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """The scores of a scope, with the plan and the terms that gave them."""
+    """The scores of a scope, with the plan that gave them."""
 
     plan: kernel.Plan
-    terms: Terms
     found: kernel.Found
 
 
@@ -58,19 +57,19 @@ def score(
         only: see `FindScope.kernel_plan`.
         keeps_words: False: the lexical scores do not stay in `scratch`.
     """
-    terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
-    plan = scope.kernel_plan(terms, only, whole=whole)
+    plan = scope.kernel_plan(only, whole=whole)
     if not keeps_words:
         plan = plan._replace(keeps_words=False)
     if plan.adjusted and scope.named_days:
-        plan = _with_named_days(scope, terms, plan, scratch)
-    found = kernel.find(*scope.arrays, scope.raw_query, scope.scope, terms, plan, scratch)
-    return Scored(plan, terms, found)
+        plan = _with_named_days(scope, plan, scratch)
+    return Scored(plan, _found(scope, plan, scratch))
 
 
-def _with_named_days(
-    scope: FindScope, terms: Terms, plan: kernel.Plan, scratch: Scratch
-) -> kernel.Plan:
+def _found(scope: FindScope, plan: kernel.Plan, scratch: Scratch) -> kernel.Found:
+    return kernel.find(*scope.arrays, scope.raw_query, scope.scope, scope.postings, plan, scratch)
+
+
+def _with_named_days(scope: FindScope, plan: kernel.Plan, scratch: Scratch) -> kernel.Plan:
     """Return the plan with the fields `named` and `more` set, which are about named days.
 
     A question such as "what did I do on 3 May?" names a day. `named` marks the files of this day.
@@ -90,7 +89,7 @@ def _with_named_days(
         all_files=False,
         keeps_words=False,
     )
-    found = kernel.find(*scope.arrays, scope.raw_query, scope.scope, terms, of_days, scratch)
+    found = _found(scope, of_days, scratch)
     ends = scope.ends(files=True)
     more = np.array([place(row, *ends) for row in found.rows.tolist()], np.int32)
     return plan._replace(named=named, more=more)
@@ -126,7 +125,7 @@ def relations(find: FindScope, scored: Scored, rows: Iterable[int], scratch: Scr
             )
             for row, (low, high) in zip(links, pairwise(bounds), strict=True)
         }
-    kernel.forget(snapshot.tree.texts, scope, scored.terms, scratch)
+    kernel.forget(snapshot.tree.texts, scope, find.postings, scratch)
     return found
 
 

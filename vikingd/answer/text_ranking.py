@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from viking_kernels import flat, weighted_search
@@ -166,15 +167,15 @@ def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:
 
 
 def _look_by_words(ranked: TextScope, depth: int) -> RankedList:
-    snapshot, scope, terms = ranked.snapshot, ranked.scope, ranked.terms
-    if not len(terms.hashes):
+    snapshot, scope = ranked.snapshot, ranked.scope
+    if not len(ranked.terms.hashes):
         return RankedList(NO_ROWS, np.zeros(0), False)
     rows, scores = flat.keyword_top(
         snapshot.tree.texts,
         ranked.counts,
         scope,
         tail_directories(snapshot.tree.directories, scope),
-        snapshot.terms(terms.hashes, terms.weights),
+        ranked.postings,
         ranked.allowed_files,
         depth,
     )
@@ -203,8 +204,7 @@ class _WeightedSearch:
         self._keeps_words = keeps_words
         self._has_words = False
         self._asked = scope.asked(vector, scope.script(vector), dense=True, lexical=False)
-        terms = snapshot.terms(scope.terms.hashes, scope.terms.weights)
-        self._given = *scope.arrays, self._asked, scope.scope, terms
+        self._given = *scope.arrays, self._asked, scope.scope, scope.postings
 
     def best(self, depth: int, allowed: U8 | None = None) -> RankedList:
         """Return the best texts, at most `depth`; `allowed` replaces the filters of the query."""
@@ -277,9 +277,7 @@ def _by_name(scope: TextScope, found: RankedList, depth: int) -> I64:
     if len(ends) >= len(scores) - 1:
         return order  # no scores tie
     rows = found.rows.tolist()
-    bounds = np.concatenate(([0], ends, [len(rows)]))
-    tied = (np.diff(bounds) > 1).nonzero()[0]
-    for start, end in zip(bounds[tied].tolist(), bounds[tied + 1].tolist(), strict=True):
-        if start < depth < end or scope.orders_ties:
+    for start, end in pairwise((0, *ends.tolist(), len(rows))):
+        if end - start > 1 and (start < depth < end or scope.orders_ties):
             order[start:end] = sorted(range(start, end), key=lambda i: name_of(snapshot, rows[i]))
     return order

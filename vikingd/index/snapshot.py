@@ -259,11 +259,8 @@ class Snapshot:
     def count_postings(self, hashes: U64) -> int:
         """Return the number of postings that terms, given by hash, have in the base."""
         keys, starts = self.base.term_key, self.base.term_at
-        if not len(keys):
-            return 0
-        at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
-        at = at[keys[at] == hashes]
-        return int((starts[at + 1] - starts[at]).sum())
+        first, last = keys.searchsorted(hashes), keys.searchsorted(hashes, "right")
+        return int((starts[last] - starts[first]).sum())
 
     def has_term(self, key: int, scope: Scope) -> bool:
         """Return True if a living text of the scope has the term with this hash."""

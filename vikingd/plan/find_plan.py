@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 from viking_kernels import answer_features, dense, second_stage
 from viking_kernels import find as kernel
-from viking_kernels.arrays import DIRECTORIES, F32, I32, TEXTS, U8, Terms
+from viking_kernels.arrays import DIRECTORIES, F32, I32, TEXTS, U8
 from viking_kernels.bm25 import postings
 
 from vikingd.domain.answers import Degraded
@@ -69,11 +69,10 @@ class FindScope(QueryScope):
             lexical=True,
         )
 
-    def kernel_plan(self, terms: Terms, only: U8 | None = None, *, whole: bool) -> kernel.Plan:
+    def kernel_plan(self, only: U8 | None = None, *, whole: bool) -> kernel.Plan:
         """Return the plan for the kernel.
 
         Args:
-            terms: the terms of the query in this snapshot.
             only: uint8 [files of the scope], 1 for each file to return, whatever its score; None
                 returns what the query asks for.
             whole: score every file if the query leaves the method open, and keep the node scores of
@@ -107,7 +106,7 @@ class FindScope(QueryScope):
             max_directories=most,
             keeps_words=bool(self.snapshot.links),
             all_files=whole,
-            near=self._near(int(method), terms),
+            near=self._near(int(method)),
             allowed=allowed,
             adjusted=self.adjusted if only is None else 0,
             factors=self._factors() if only is None else kernel.NO_FACTORS,
@@ -136,7 +135,7 @@ class FindScope(QueryScope):
         low, high, base = self.ends(files=True)
         return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
 
-    def _near(self, method: int, terms: Terms) -> I32:
+    def _near(self, method: int) -> I32:
         """Return the rows of texts at which a BEST_FIRST search starts, by the inverted file.
 
         Their vectors are near the query's. Return `NO_ROWS` for other methods, if a term of the
@@ -147,6 +146,7 @@ class FindScope(QueryScope):
             return kernel.NO_ROWS
         if not self.reads_all:  # its clusters depend on vectors that the caller may not read
             return kernel.NO_ROWS
+        terms = self.postings
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return kernel.NO_ROWS
         compared = dense.prepare(self.raw_query)

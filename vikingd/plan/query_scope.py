@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, is_file
+from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, Terms, is_file
 
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
@@ -95,6 +96,11 @@ class QueryScope:
     def _scored(self) -> int:
         """Return the approximate number of texts that are scored, without those of the tail."""
         return int(self.counts[TEXTS])
+
+    @cached_property
+    def postings(self) -> Terms:
+        """The postings of the query's terms."""
+        return self.snapshot.terms(self.terms.hashes, self.terms.weights)
 
     def script(self, vector: F32 | None) -> int:
         """Return the script of the query's text; without text, that of the nearest centroid."""

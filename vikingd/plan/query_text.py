@@ -132,6 +132,7 @@ _DEFINITION = tuple(
         rf"(?:查找|找到|找|查看)?\s*{_DEFINED}\s*的(?:定义|声明|实现|源码)",
     )
 )
+_ENGLISH = 6  # patterns; all after them need Chinese words
 _LONGEST_DEFINITION = 200  # characters of a question for a definition
 _DOTS = re.compile(r"\.|::|#|->|/")
 
@@ -270,7 +271,7 @@ def asked_definition(text: str) -> tuple[str, ...]:
     """
     if len(text) > _LONGEST_DEFINITION:
         return ()
-    for pattern in _DEFINITION:
+    for pattern in _DEFINITION[:_ENGLISH] if text.isascii() else _DEFINITION:
         if found := pattern.fullmatch(text):
             parts = _DOTS.split(found["name"])
             return (".".join(parts[-2:]), parts[-1]) if parts[1:] else (parts[0],)

@@ -154,7 +154,8 @@ def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[S
     plain = normalized(question).casefold()
     if plain.isascii():  # a look at its words is quicker than the pattern
         words = _TOKENS.findall(plain)
-        may_name = any(word in english_times.CUES or word[0] <= "9" for word in words)
+        begins_with_digit = min(words, default="_") < ":"
+        may_name = begins_with_digit or not english_times.CUES.isdisjoint(words)
     else:
         may_name = _CUE.search(simplified(plain)) is not None
     if not may_name:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -128,10 +129,10 @@ class EncodedResults:
         whole: list[_Context] = []
         left = budget.left
         for hit in found.hits:
-            cancellation.check()
             row = hit.row
             context = contexts.get(row)
             if context is None or context.abstract != snapshot.abstract_number(row):
+                cancellation.check()
                 context = contexts[row] = _context(snapshot, row)
                 kept.count(context.data)
             left -= context.room
@@ -326,6 +327,7 @@ def _file(snapshot: Snapshot, row: int) -> int:
     return encode_file(snapshot.tree.texts.file.item(row))
 
 
+@lru_cache(1 << 12)  # most results are of some kilobytes
 def _varint(number: int) -> bytes:
     """Encode a number as a varint: seven bits a byte, the lowest first."""
     out = bytearray()
