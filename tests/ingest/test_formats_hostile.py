@@ -340,6 +340,18 @@ def test_an_iterator_that_is_dropped_ends_its_child(tmp_path: Path) -> None:
     assert children_of(os.getpid()) == others
 
 
+def test_the_child_starts_with_the_import_of_a_document(tmp_path: Path) -> None:
+    """It is ready when the first document comes; a tree without a document has no child."""
+    others = children_of(os.getpid())
+    (tmp_path / "a.txt").write_text("A pier.\n")
+    for name, count in (("b.txt", 0), ("c.svg", 1)):
+        (tmp_path / name).write_text("<svg></svg>")
+        items = read_tree(tmp_path, TOP)
+        assert isinstance(next(items), Draft)
+        assert len(children_of(os.getpid())) == len(others) + count
+        del items
+
+
 def children_of(parent: int) -> list[int]:
     """Return the process ids of the parsers that a process started."""
     found = []

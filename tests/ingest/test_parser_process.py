@@ -88,8 +88,24 @@ def test_requests_and_replies_may_be_larger_than_the_buffers() -> None:
     """Neither process waits for the other one to read."""
     source = "".join(f"def number_{i}():\n    return {i}\n\n\n" for i in range(2000))
     requests = [(OUTLINE, f"{source}# {i}\n", "a.py") for i in range(8)]
-    replies = parser_process.parser_process.read(requests)
+    replies = parser_process.parser_process.replies(parser_process.parser_process.send(requests))
     assert [len(reply) for reply in replies] == [2000] * 8
+
+
+def test_batches_that_are_sent_before_a_reply_is_read_fail_alone() -> None:
+    """A file that ends the parser costs its own batch the rest, and no other batch anything."""
+    asked = ParserProcess(0.2)
+    third = SOURCE.replace("first", "third")
+    one = asked.send([(OUTLINE, SOURCE, "a.py"), (OUTLINE, ENDLESS, "b.kt"), (OUTLINE, third, "c")])
+    other = asked.send([(OUTLINE, third, "d.py")])
+    abandoned = asked.send([(OUTLINE, SOURCE + third, "e.py")])
+    assert [[symbol[1] for symbol in reply] for reply in asked.replies(other)] == [["third"]]
+    found, failed = asked.replies(one)
+    assert ([symbol[1] for symbol in found], failed) == (["first"], None)
+    assert asked.ask(OUTLINE, SOURCE, "a.py") == found
+    asked.close()
+    # Its reply came before the last one.
+    assert [[symbol[1] for symbol in reply] for reply in abandoned.replies] == [["first", "third"]]
 
 
 def test_a_child_that_is_killed_costs_one_file() -> None:

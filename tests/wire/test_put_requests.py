@@ -265,6 +265,23 @@ def vectors(contexts: list[Prepared | Masked | PutRefusal]) -> list[bytes]:
     return [text.vector for one in contexts if isinstance(one, Prepared) for text in one.texts]
 
 
+def test_many_source_files_of_a_put_stay_in_their_order() -> None:
+    """Files that the parser reads ahead come in turn, and a fault among them at its own place."""
+    contexts = [
+        contexts_pb2.ContextInput(
+            uri=f"viking://resources/{i}.py", content=f"def number_{i}():\n    return {i}\n"
+        )
+        for i in range(50)
+    ]
+    contexts[20].uri = "viking://nowhere/a.py"
+    found = prepared(contexts_pb2.PutRequest(contexts=contexts, partial_success=True), None)
+    refused = found.pop(20)
+    assert isinstance(refused, PutRefusal)
+    assert refused.index == 20
+    sections = [one.texts[0].section for one in found if isinstance(one, Prepared)]
+    assert sections == [f"number_{i}" for i in range(50) if i != 20]
+
+
 def test_a_refused_context_decides_nothing_for_the_others() -> None:
     """Before the first vector of a store, the contexts of a partial batch are not compared."""
     request = contexts_pb2.PutRequest(partial_success=True)

@@ -13,7 +13,7 @@ from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.pattern_queries import MAX_GLOB_BYTES, MAX_PATTERN_BYTES, MAX_SHOWN
 from vikingd.domain.uri import MAX_BYTES
 from vikingd.index.metadata.metadata_filters import MAX_CLAUSES
-from vikingd.ingest.abstracts import MAX_TITLE_BYTES
+from vikingd.ingest.limits import MAX_TITLE_BYTES
 from vikingd.ingest.passages import MAX_SECTION_BYTES
 from vikingd.wire.request_limits import BUDGETS, MAX_REASON_BYTES, TABLE
 

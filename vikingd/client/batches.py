@@ -15,15 +15,18 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import PutOutcome
-from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.draft_preparation import (
     MAX_ABSTRACT_BYTES,
-    MAX_CONTENT_BYTES,
     MAX_OVERVIEW_BYTES,
-    MAX_TIME,
-    MIN_TIME,
 )
-from vikingd.ingest.limits import check_metadata, check_text
+from vikingd.ingest.limits import (
+    MAX_CONTENT_BYTES,
+    MAX_TIME,
+    MAX_TITLE_BYTES,
+    MIN_TIME,
+    check_metadata,
+    check_text,
+)
 from vikingd.ingest.passages import MAX_SECTION_BYTES
 from vikingd.pb.contexts_pb2 import ContextInput
 

@@ -21,13 +21,12 @@ from vikingd.ingest.file_kind_names import LICENCE_NAME
 from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, ending, syntax_of
 from vikingd.ingest.first_prose import first_prose, is_prose
 from vikingd.ingest.frontmatter import front_matter, stated
+from vikingd.ingest.limits import MAX_TITLE_BYTES
 from vikingd.ingest.opening_comments import end_of_comments, first_comment
 from vikingd.ingest.plain_paragraphs import paragraphs
 
 MAX_ABSTRACT = 400
 """Maximum characters of an abstract that is derived from the text."""
-
-MAX_TITLE_BYTES = 1024
 
 _H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
 # Blocks of code and comments of Markdown, whose lines are no headings.

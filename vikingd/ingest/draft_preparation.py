@@ -14,13 +14,19 @@ from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.spoken_text import without_speaker
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import (
-    MAX_TITLE_BYTES,
     derive_abstract,
     opening_requests,
     stated_abstract,
 )
 from vikingd.ingest.code.parser_process import Ahead, Ask, Request, parser_process
-from vikingd.ingest.limits import check_metadata, check_text
+from vikingd.ingest.limits import (
+    MAX_CONTENT_BYTES,
+    MAX_TIME,
+    MAX_TITLE_BYTES,
+    MIN_TIME,
+    check_metadata,
+    check_text,
+)
 from vikingd.ingest.passages import (
     MAX_PASSAGES,
     MAX_SECTION_BYTES,
@@ -30,10 +36,8 @@ from vikingd.ingest.passages import (
 
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
-MAX_CONTENT_BYTES = 2 << 20
 _TIMES = 16  # limit of all passages together, as a multiple of the length of the content
 _MIN_TOGETHER = 1 << 16  # characters that the passages of any content may have together
-MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
 
 
 def prepare(draft: Draft, ask: Ask | None = None) -> Prepared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 from vikingd.ingest.data_heads import ENDINGS as DATA_ENDINGS
 from vikingd.ingest.html_source import holds_source
@@ -103,6 +104,7 @@ def are_alike(name: str, other: str) -> bool:
     return one == two
 
 
+@lru_cache(maxsize=1024)  # an import asks some thirty times for each file
 def ending(name: str) -> str:
     """Return the suffix in lower case; "" if the last dot is the first or the last character."""
     dot = name.rfind(".")

@@ -251,7 +251,10 @@ def normal(name: str) -> str:
 
 def printable(path: Path) -> str:
     """Return the path with control and other unprintable characters as escapes."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
+    text = str(path)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _order(entry: tuple[str, os.DirEntry[str]]) -> tuple[str, bool]:

@@ -21,7 +21,7 @@ from vikingd.ingest.abstracts import (
 )
 from vikingd.ingest.code.parser_process import is_source
 from vikingd.ingest.data_heads import head_of
-from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, check, is_shared
+from vikingd.ingest.draft_preparation import check, is_shared
 from vikingd.ingest.file_kind_names import DESCRIBING
 from vikingd.ingest.file_kinds import KEY, file_kind, without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
@@ -41,6 +41,7 @@ from vikingd.ingest.import_remarks import (
     SecretLeftOut,
     Unreadable,
 )
+from vikingd.ingest.limits import MAX_CONTENT_BYTES
 from vikingd.ingest.original_draft import as_put
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account
@@ -122,6 +123,8 @@ def read_files(
     """
     yield from remarks(tree)
     with Documents(limits) as documents:
+        if any(document_format(_name(entry)) for entry in tree.stamps):
+            documents.start()
         if not tree.stamps[TOP].is_directory and TOP not in tree.left_out:
             yield from read_file(tree, TOP, documents)
         for directory in tree.directories():

@@ -9,11 +9,16 @@ from typing import Any
 
 from vikingd.domain.errors import InvalidField
 
+MAX_TITLE_BYTES = 1024
+MAX_CONTENT_BYTES = 2 << 20
 MAX_METADATA_BYTES = 64 << 10
 MAX_METADATA_DEPTH = 32
 
 MAX_EXACT = (1 << 53) - 1
 """Largest magnitude up to which each integer has a double of its own."""
+
+MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last microsecond of the years 1 to 9999."""
 
 _NAMED = 64  # characters of a key in the path of a field
 

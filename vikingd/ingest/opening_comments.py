@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from vikingd.domain.text import approximate_tokens
 from vikingd.ingest.code.definition_comments import is_legal, without_tags
@@ -97,12 +98,17 @@ def _before_code(text: str, mark: str) -> str:
         position = line.end()
 
 
-def _comments(text: str, mark: str) -> Iterator[str]:
-    """Yield the paragraphs of the comments before the first line of code."""
+def _comments(text: str, mark: str) -> Sequence[str]:
+    """Return the paragraphs of the comments before the first line of code."""
     text = text.lstrip("\ufeff").replace("\r\n", "\n")
-    text = _before_code(_PRAGMA.sub("", text) if "{-#" in text else text, mark)
-    text = _FOR_TOOLS.sub("", text)
-    for found in _opening(text, mark):
+    return _told(_before_code(_PRAGMA.sub("", text) if "{-#" in text else text, mark), mark)
+
+
+@lru_cache(maxsize=64)  # the files of a project begin with the same notice
+def _told(text: str, mark: str) -> Sequence[str]:
+    """Return the paragraphs of a text of comments that are neither for tools nor legal."""
+    told = list[str]()
+    for found in _opening(_FOR_TOOLS.sub("", text), mark):
         body = next(group for group in found.groups() if group is not None)
         for paragraph in paragraphs(_DECORATION.sub("", body)):
             if _FIELD.match(paragraph) or _GENERATED.search(paragraph):
@@ -111,4 +117,5 @@ def _comments(text: str, mark: str) -> Iterator[str]:
                 break
             plain = without_tags(_TAGS.sub("", _DESCRIBES.sub("", paragraph, count=1)))
             if _ADDRESS.sub("", plain).strip():
-                yield plain
+                told.append(plain)
+    return tuple(told)

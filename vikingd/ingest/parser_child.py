@@ -36,15 +36,16 @@ def main(handle: int, seconds: float) -> None:
     confine(MAX_MEMORY)
     link.settimeout(IDLE_SECONDS)
     while True:
-        kind, *given = json.loads(_message(link))
-        # The signal's default action ends this process, even in the middle of native code.
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        try:
-            reply = json.dumps(_READINGS[kind](*given)).encode()
-        except (MemoryError, RecursionError):
-            os._exit(_NO_MEMORY)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        link.sendall(LENGTH.pack(len(reply)) + reply)
+        content, name, kinds = json.loads(_message(link))
+        for kind, *options in kinds:
+            # The signal's default action ends this process, even in the middle of native code.
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            try:
+                reply = json.dumps(_READINGS[kind](content, name, *options)).encode()
+            except (MemoryError, RecursionError):
+                os._exit(_NO_MEMORY)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            _send(link, LENGTH.pack(len(reply)) + reply)
 
 
 def _message(link: socket.socket) -> bytes:
@@ -54,6 +55,14 @@ def _message(link: socket.socket) -> bytes:
         return _bytes(link, size)
     except (TimeoutError, ConnectionError):
         os._exit(0)
+
+
+def _send(link: socket.socket, reply: bytes) -> None:
+    """Send a reply; end this process if the parent takes none of it for IDLE_SECONDS."""
+    try:
+        link.sendall(reply)
+    except (TimeoutError, ConnectionError):
+        os._exit(0)  # the parent sends requests without a reply again
 
 
 def _bytes(link: socket.socket, size: int) -> bytes:

@@ -278,6 +278,8 @@ class TokenCount:
 
     def count(self, start: int, end: int) -> int:
         """Return the estimated tokens of content[start:end]."""
+        if not self._cjk:
+            return (end - start + 3) // 4
         cjk = bisect_left(self._cjk, end) - bisect_left(self._cjk, start)
         return cjk + (end - start - cjk + 3) // 4
 

@@ -12,7 +12,8 @@ from vikingd.domain.extract import Ending
 from vikingd.domain.pinned_text import is_pinned, with_pin
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.domain.text import approximate_tokens, one_line
-from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, prepare
+from vikingd.ingest.draft_preparation import prepare
+from vikingd.ingest.limits import MAX_CONTENT_BYTES
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.memory_file_changes import Near, Outcome, Remembering, draft_of

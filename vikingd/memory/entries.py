@@ -24,8 +24,8 @@ from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.spoken_text import without_clock
 from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
-from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES
 from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.limits import MAX_CONTENT_BYTES
 from vikingd.ingest.markdown import MAX_HEADING, Part
 from vikingd.ingest.passages import (
     MAX_MARKDOWN_LINES,

@@ -13,8 +13,9 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.domain.rights import LOCAL, Caller, Right
 from vikingd.ingest.abstracts import is_derived
-from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, prepare
+from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.file_syntax import Syntax, syntax_of
+from vikingd.ingest.limits import MAX_CONTENT_BYTES
 from vikingd.ingest.passages import MEANING
 from vikingd.memory import entries
 from vikingd.memory.entries import Written

@@ -23,7 +23,7 @@ from vikingd.domain.prompt_options import RecallPath
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SESSION_ID
 from vikingd.engine import Engine
-from vikingd.ingest.draft_preparation import MIN_TIME
+from vikingd.ingest.limits import MIN_TIME
 from vikingd.memory.known_file_routes import Routes, candidates
 from vikingd.memory.memory_types import Memory, RecallQuery, RecallResult
 from vikingd.memory.named_days import Days, days_of

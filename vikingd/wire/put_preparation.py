@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Prepared
@@ -24,8 +25,11 @@ INLINE_SIZE = 4 << 10
 SMALL_SIZE = 64 << 10
 """The size of a put up to which it has its own thread and waits for no larger one."""
 
-_AHEAD, _AHEAD_CHARACTERS = 16, 1 << 17
-"""Contexts of a put, and the characters of their contents, that are parsed in one exchange."""
+_GROUP, _GROUP_CHARACTERS = 16, 1 << 17
+"""Contexts of a put, and the characters of their contents, that go to the parser together."""
+
+_AHEAD = 2
+"""Groups at the parser. It works on one while this process prepares another."""
 
 _SLICE = 0.02  # seconds of processor time until another call has its turn
 _RETRY_AFTER = 1.0
@@ -112,6 +116,13 @@ def _is_parsed(given: contexts_pb2.ContextInput) -> bool:
     return is_parsed(given.content, uris.name(given.uri))
 
 
+class _Group(NamedTuple):
+    """Contexts of a put that are read and not yet prepared, and the replies of the parser."""
+
+    drafts: deque[Draft | InvalidField]
+    ask: Ask
+
+
 class PutBatch:
     """The contexts of one put, prepared one after the other.
 
@@ -123,8 +134,8 @@ class PutBatch:
 
     def __init__(self, request: contexts_pb2.PutRequest, dimension: int | None) -> None:
         self.contexts: list[Prepared | Masked | PutRefusal] = []
-        self._next: deque[Draft | InvalidField] = deque()  # read, and not yet prepared
-        self._ask: Ask
+        self._groups: deque[_Group] = deque()
+        self._read = 0  # contexts in groups so far
         self._reader = PutReader(request, dimension)
         self._count = len(request.contexts)
         self._is_partial = request.partial_success
@@ -134,37 +145,44 @@ class PutBatch:
         until = time.thread_time() + _SLICE
         while (i := len(self.contexts)) < self._count:
             deadline.left()
-            if not self._next:
-                self._read_next()
-            self.contexts.append(self._prepared(i, self._next.popleft()))
+            while len(self._groups) < _AHEAD and self._read < self._count:
+                self._groups.append(self._next_group())
+            group = self._groups[0]
+            self.contexts.append(self._prepared(i, group.drafts.popleft(), group.ask))
+            if not group.drafts:
+                self._groups.popleft()
             if time.thread_time() >= until:
                 return False
         return True
 
-    def _read_next(self) -> None:
-        """Read the next drafts, and parse their source code in one exchange with the parser."""
+    def _next_group(self) -> _Group:
+        """Read the next drafts, and send their source code to the parser."""
+        drafts: deque[Draft | InvalidField] = deque()
         requests: list[Request] = []
         characters = 0
-        for i in range(len(self.contexts), min(len(self.contexts) + _AHEAD, self._count)):
+        for i in range(self._read, min(self._read + _GROUP, self._count)):
             try:
                 draft = self._reader.draft(i)
             except InvalidField as error:
-                self._next.append(error)  # raised in its turn
+                drafts.append(error)  # raised in its turn
                 continue
-            self._next.append(draft)
+            drafts.append(draft)
             if draft.update_mask is None:
                 requests += draft_preparation.parser_requests(draft)
             characters += len(draft.content)
-            if characters >= _AHEAD_CHARACTERS:
+            if characters >= _GROUP_CHARACTERS:
                 break
-        self._ask = Ahead(requests).ask
+        self._read += len(drafts)
+        return _Group(drafts, Ahead(requests).ask)
 
-    def _prepared(self, i: int, draft: Draft | InvalidField) -> Prepared | Masked | PutRefusal:
+    def _prepared(
+        self, i: int, draft: Draft | InvalidField, ask: Ask
+    ) -> Prepared | Masked | PutRefusal:
         try:
             if isinstance(draft, InvalidField):
                 raise draft
             if draft.update_mask is None:
-                return draft_preparation.prepare(draft, self._ask)
+                return draft_preparation.prepare(draft, ask)
             return Masked.of(draft)
         except InvalidField as error:
             if self._is_partial:

@@ -39,17 +39,18 @@ def case_names(content: str, name: str, limit: int) -> str:
     """Return the names of a file's test cases, at most `limit` characters; "" if it has none."""
     is_test = TEST_NAME(name)
     is_worded = is_test or ending(name) in _WORDED
-    found = dict.fromkeys(_names(content[:_READ], is_test=is_test)) if is_worded else {}
-    if len(found) < _LEAST:
+    if not is_worded:
         return ""
-    kept, length = list[str](), 0
-    for one in found:
+    kept, length = dict[str, None](), 0
+    for one in _names(content[:_READ], is_test=is_test):
+        if one in kept:
+            continue
         length += len(one) + 2
         if kept and length > limit - 1:
-            kept.append("…")
+            kept["…"] = None
             break
-        kept.append(one)
-    return "; ".join(kept)[:limit]
+        kept[one] = None
+    return "; ".join(kept)[:limit] if len(kept) >= _LEAST else ""
 
 
 def _names(text: str, *, is_test: bool) -> Iterator[str]:

@@ -71,8 +71,8 @@ def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> li
         nodes = () if root is None else level_of(root, grammar)
         cutter.sequence(nodes, 0, end - start, (), 0)
         found += (
-            part._replace(start=cutter.at(part.start), end=cutter.at(part.end))
-            for part in cutter.parts
+            Part(path, names, cutter.at(first), cutter.at(last))
+            for path, names, first, last in cutter.parts
         )
         before = cutter.at(end - start)
     return found
@@ -259,6 +259,9 @@ def _names_by_text(names: Sequence[str], texts: Sequence[str]) -> Iterator[tuple
 
     Names that occur in no text, such as `init`, go to the first text.
     """
+    if len(texts) == 1:
+        yield tuple(names)
+        return
     places = {
         name: next((at for at, text in enumerate(texts) if name in text), 0) for name in names
     }

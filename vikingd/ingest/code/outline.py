@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, takewhile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.line_numbers import lines_at
@@ -14,7 +15,13 @@ from vikingd.ingest import asciidoc, markdown, restructured
 from vikingd.ingest.code.cells import cell_code, is_notebook
 from vikingd.ingest.code.components import HOOKS, is_component, options, scripts_are_read, sections
 from vikingd.ingest.code.definition_comments import comment_of
-from vikingd.ingest.code.definitions import HOLDING, body_of, definition, level_of
+from vikingd.ingest.code.definitions import (
+    HOLDING,
+    Definition,
+    body_of,
+    definition,
+    level_of,
+)
 from vikingd.ingest.code.grammars import (
     FUNCTION,
     MODULE,
@@ -88,6 +95,52 @@ class Symbol(NamedTuple):
         return SECTION_SEPARATOR.join((*self.path, self.name))
 
 
+class _Source:
+    """The bytes of a syntax tree, its grammar, and the number of lines before it."""
+
+    def __init__(self, data: bytes, grammar: Grammar, before: int) -> None:
+        self.data, self.grammar = data, grammar
+        self._before = before
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(line.end() for line in _NEWLINE.finditer(self.data))]
+
+    def line(self, byte: int) -> int:
+        """Return the line of a byte."""
+        return self._before + bisect_right(self._starts, byte)
+
+
+class _Found:
+    """A definition in a syntax tree, with the attributes of its Symbol.
+
+    The signature and the lines are computed when they are needed: an abstract shows few definitions
+    of a file.
+    """
+
+    def __init__(
+        self, path: tuple[str, ...], name: str, outer: Node, found: Definition, source: _Source
+    ) -> None:
+        """Make a definition; `outer` is its node with the decorators and other wrappers."""
+        self.path, self.name, self.kind = path, name, found.kind
+        self._outer, self._source = outer, source
+        self._node = found.node if len(found.names) == 1 else outer
+
+    @cached_property
+    def signature(self) -> str:
+        signature = _signature(self._node, self._source.grammar, self._source.data)
+        return _with_name(signature, self.name)
+
+    @property
+    def first_line(self) -> int:
+        return self._source.line(self._outer.start_byte)
+
+    def symbol(self) -> Symbol:
+        """Return the definition as a symbol."""
+        last = self._source.line(_last_byte(self._outer, self._source.data))
+        return Symbol(self.path, self.name, self.kind, self.first_line, last, self.signature)
+
+
 def outline(content: str, name: str) -> list[Symbol] | None:
     """Return the definitions of a file in order, or the headings of markup.
 
@@ -108,7 +161,10 @@ def read_outline(content: str, name: str) -> list[Symbol] | None:
     """
     if is_notebook(name):
         return _notebook(content)
-    return _component(content, name) if is_component(name, content) else _definitions(content, name)
+    if is_component(name, content):
+        return _component(content, name)
+    found = _definitions(content, name)
+    return None if found is None else [one.symbol() for one in found]
 
 
 def has_outline(name: str) -> bool:
@@ -125,29 +181,29 @@ def lacks_grammar(name: str) -> bool:
     return grammar is not None and not language_is_there(grammar.package)
 
 
-def _definitions(content: str, name: str) -> list[Symbol] | None:
+def _definitions(content: str, name: str) -> list[_Found] | None:
+    """Return the definitions of a file in order; None if its syntax cannot be read."""
     grammar = grammar_of(ending(name))
     if grammar is None or not language_is_there(grammar.package):
         return None
     return _definitions_of(content.removeprefix("\ufeff").encode(errors="replace"), grammar)
 
 
-def _definitions_of(data: bytes, grammar: Grammar) -> list[Symbol] | None:
+def _definitions_of(data: bytes, grammar: Grammar) -> list[_Found] | None:
     pieces = syntax_trees(data, grammar)
     if all(piece.root is None for piece in pieces):
         return None
-    found, before = list[Symbol](), 0  # lines before a piece
+    found, before = list[_Found](), 0  # lines before a piece
     for start, end, root in pieces:
-        piece = data[start:end]
+        source = _Source(data[start:end], grammar, before)
         if root is not None:
-            starts = [0, *(line.end() for line in _NEWLINE.finditer(piece))]
-            for one in _symbols(root, grammar, piece, starts, (), 0):
-                lines = one.first_line + before, one.last_line + before
-                found.append(
-                    one._replace(first_line=lines[0], last_line=lines[1]) if before else one
-                )
-        before += piece.count(b"\n")
+            found += _found_below(root, source, (), 0)
+        before += source.data.count(b"\n")
     return found
+
+
+def _symbols(data: bytes, grammar: Grammar) -> Iterator[Symbol]:
+    return (one.symbol() for one in _definitions_of(data, grammar) or ())
 
 
 def _notebook(content: str) -> list[Symbol] | None:
@@ -173,7 +229,7 @@ def _notebook(content: str) -> list[Symbol] | None:
                 first_line=one.first_line + above,
                 last_line=one.last_line + above,
             )
-            for one in _definitions_of(data, code.grammar) or ()
+            for one in _symbols(data, code.grammar)
         )
     return sorted(found, key=lambda one: one.first_line)
 
@@ -200,7 +256,7 @@ def _component(content: str, name: str) -> list[Symbol] | None:
                 first_line=one.first_line + above,
                 last_line=one.last_line + above,
             )
-            for one in _definitions_of(data, part.grammar) or ()
+            for one in _symbols(data, part.grammar)
         ]
         code = content[part.code : part.close]
         for one in options(data, part.grammar):
@@ -219,34 +275,36 @@ def read_signatures(content: str, name: str, limit: int) -> str:
     names before others. All have the first sentences of their comments if there is room for all,
     else the first one that has a comment. The parser may take any time.
     """
-    found: Iterable[Symbol]
+    found: Iterable[_Found | Symbol]
     if is_component(name):
         found = (one for one in _component(content, name) or () if one.kind != PART)
     else:
         found = _definitions(content, name) or ()
-    ordered = sorted(
-        (
-            one
-            for one in found
-            if _WORD.search(one.signature)
-            and not _IMPORTS.search(one.signature)
-            and not (one.name in HOOKS and one.signature == f"{one.name}()")
-        ),
-        key=lambda one: (_rank(one), len(one.path), one.name.startswith("_")),
-    )
-    bare = (one._replace(signature=_ANNOTATIONS.sub("", one.signature)) for one in ordered)
-    plain = {one.signature: one for one in bare if one.signature}
-    kept: list[Symbol] = []
+    kept: dict[str, _Found | Symbol] = {}
     room = limit + 2
-    for one in plain.values():
-        room -= len(one.signature) + 2
-        if kept and room < 0:
-            break
-        kept.append(one)
+    for one in sorted(found, key=lambda one: (_rank(one), len(one.path), one.name.startswith("_"))):
+        if _says_little(one.name, one.signature):
+            continue
+        signature = _ANNOTATIONS.sub("", one.signature)
+        if signature and signature not in kept:
+            room -= len(signature) + 2
+            if kept and room < 0:
+                break
+        if signature:
+            kept[signature] = one
     return "; ".join(_with_comments(kept, content, name, limit))[:limit]
 
 
-def _rank(one: Symbol) -> int:
+def _says_little(name: str, signature: str) -> bool:
+    """Return True for the signature of an import, of a hook, or of no name."""
+    return (
+        not _WORD.search(signature)
+        or _IMPORTS.search(signature) is not None
+        or (name in HOOKS and signature == f"{name}()")
+    )
+
+
+def _rank(one: _Found | Symbol) -> int:
     """Return the rank of a definition: 2 for a constant, 1 for a module, 0 for any other.
 
     Definitions of a lower rank come first.
@@ -256,26 +314,31 @@ def _rank(one: Symbol) -> int:
     return 1 if one.kind == MODULE else 0
 
 
-def _with_comments(kept: Sequence[Symbol], content: str, name: str, limit: int) -> list[str]:
+def _with_comments(
+    kept: Mapping[str, _Found | Symbol], content: str, name: str, limit: int
+) -> list[str]:
     """Return signatures with comments: all if they fit, else the first one that has a comment."""
     text = content.removeprefix("\ufeff")
-    starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
+    lines = text.split("\n")
     mark = comment_mark(name)
-    plain = [one.signature for one in kept]
-    comments = [
-        ""
-        if one.kind in (VALUE, MODULE) or len(one.path) > 1
-        else comment_of(text, starts[min(one.first_line, len(starts)) - 1], mark)
-        for one in kept
-    ]
-    both = [
-        f"{signature}: {comment.rstrip('.')}" if 0 < len(comment) <= _MAX_COMMENT else signature
-        for signature, comment in zip(plain, comments, strict=True)
-    ]
-    if sum(map(len, both)) + 2 * len(both) <= limit:
+    plain = list(kept)
+    both, main = list(plain), -1
+    length = sum(map(len, plain)) + 2 * len(plain)
+    for at, (signature, one) in enumerate(kept.items()):
+        if one.kind in (VALUE, MODULE) or len(one.path) > 1:
+            continue
+        comment = comment_of(
+            text, sum(map(len, lines[: one.first_line - 1])) + one.first_line - 1, mark
+        )
+        if 0 < len(comment) <= _MAX_COMMENT:
+            both[at] = f"{signature}: {comment.rstrip('.')}"
+            length += len(both[at]) - len(signature)
+            main = at if main < 0 else main
+            if length > limit:
+                break
+    if length <= limit:
         return both
-    main = next((at for at, one in enumerate(both) if one is not plain[at]), None)
-    if main is None:
+    if main < 0:
         return plain
     shown, room = [both[main]], limit - len(both[main])
     for at, signature in enumerate(plain):
@@ -285,9 +348,10 @@ def _with_comments(kept: Sequence[Symbol], content: str, name: str, limit: int) 
     return shown
 
 
-def _symbols(
-    node: Node, grammar: Grammar, data: bytes, lines: list[int], path: tuple[str, ...], depth: int
-) -> Iterator[Symbol]:
+def _found_below(
+    node: Node, source: _Source, path: tuple[str, ...], depth: int
+) -> Iterator[_Found]:
+    grammar = source.grammar
     nodes = body_of(node, grammar) if depth else level_of(node, grammar)
     for child in nodes:
         found = definition(child, grammar, is_top=not depth)
@@ -295,18 +359,10 @@ def _symbols(
             continue
         inside = path + found.path
         for name in found.names:
-            signature = _signature(found.node if len(found.names) == 1 else child, grammar, data)
-            yield Symbol(
-                inside,
-                name,
-                found.kind,
-                bisect_right(lines, child.start_byte),
-                bisect_right(lines, _last_byte(child, data)),
-                _with_name(signature, name),
-            )
+            yield _Found(inside, name, child, found, source)
         if found.kind in HOLDING and depth < _MAX_DEPTH:
             within = (*inside, found.names[-1]) if found.names else inside
-            yield from _symbols(found.node, grammar, data, lines, within, depth + 1)
+            yield from _found_below(found.node, source, within, depth + 1)
 
 
 def _with_name(signature: str, name: str) -> str:

@@ -15,7 +15,10 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from vikingd.ingest.child_process import start_child
@@ -68,11 +71,34 @@ def is_parsed(content: str, name: str) -> bool:
     )
 
 
+class Batch:
+    """Requests that are sent together, in order, and their replies so far.
+
+    Attributes:
+        waiting: the requests whose replies have not arrived.
+        replies: the replies that have arrived.
+        has_failed: the request after those with a reply exceeded a limit. It ends the batch.
+    """
+
+    def __init__(self, requests: Sequence[Request], failed: Request) -> None:
+        """Make a batch; `failed` is a request that is known to exceed a limit."""
+        self.waiting = deque(takewhile(lambda request: request != failed, requests))
+        self.replies: list[Any] = []
+        self.has_failed = len(self.waiting) < len(requests)
+
+    def fail(self) -> Request:
+        """End the batch with its first request that has no reply, and return that request."""
+        failed = self.waiting[0]
+        self.waiting.clear()
+        self.has_failed = True
+        return failed
+
+
 class ParserProcess:
     """A child process that starts with the first request; safe for any thread.
 
-    It ends with this process, or after IDLE_SECONDS without a request; the next request starts
-    another one.
+    It answers the requests of all threads in the order in which they are sent. It ends with this
+    process, or after IDLE_SECONDS without a request; the next request starts another one.
 
     Args:
         seconds: processor time for one request.
@@ -83,7 +109,10 @@ class ParserProcess:
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
-        self._failed: Sequence[Any] = ()  # the last request that exceeded a limit
+        self._batches: deque[Batch] = deque()  # those that lack replies
+        self._unsent = memoryview(b"")
+        self._received = bytearray()
+        self._failed: Request = ()  # the last request that exceeded a limit
 
     def ask(self, kind: str, content: str, name: str, *options: bool) -> Any:
         """Return the reply to a request; None if the parser exceeds a limit or crashes.
@@ -94,28 +123,36 @@ class ParserProcess:
             name: the file's name.
             options: for PASSAGES the argument `entries` of `passages.split`.
         """
-        return self.read([(kind, content, name, *options)])[0]
+        return self.replies(self.send([(kind, content, name, *options)]))[0]
 
-    def read(self, requests: Sequence[Request]) -> list[Any]:
-        """Send several requests to the child in one batch, and return their replies in order.
+    def send(self, requests: Sequence[Request]) -> Batch:
+        """Send several requests to the child, as far as there is room for them; do not wait."""
+        with self._lock:
+            batch = Batch(requests, self._failed)
+            if batch.waiting:
+                self._batches.append(batch)
+                if self._link is None:
+                    self._start()
+                else:
+                    self._unsent = memoryview(bytes(self._unsent) + _messages(batch.waiting))
+                self._send()
+        return batch
+
+    def replies(self, batch: Batch) -> list[Any]:
+        """Wait for the replies to a batch, and return them in order.
 
         If a request exceeds a limit, its reply is None, and the result ends with it: the requests
         after it have no reply.
         """
-        replies: list[Any] = []
         with self._lock:
-            while len(replies) < len(requests):
-                if requests[len(replies)] == self._failed:
-                    return [*replies, None]
-                try:
-                    self._exchange(requests, replies)
-                except (TimeoutError, ConnectionError):
-                    if not self._end_child():
-                        self._failed = requests[len(replies)]
-                except BaseException:
-                    self._end_child()
-                    raise
-        return replies
+            try:
+                while batch.waiting:
+                    self._exchange()
+            except BaseException:
+                self._batches.remove(batch)
+                self._end_child()
+                raise
+        return [*batch.replies, None] if batch.has_failed else batch.replies
 
     def close(self) -> None:
         """End the child, if there is one."""
@@ -125,48 +162,64 @@ class ParserProcess:
     def forget(self) -> None:
         """Drop the child without ending it, in a fork: it belongs to the parent process."""
         self._lock = threading.Lock()
+        self._batches.clear()
         if self._link is not None:
             self._link.close()
         if self._child is not None:
             self._child.returncode = 0  # not a child of this process
         self._link = self._child = None
 
-    def _exchange(self, requests: Sequence[Request], replies: list[Any]) -> None:
-        """Send requests[len(replies):], and append each reply to `replies` when it arrives.
+    def _exchange(self) -> None:
+        """Wait until the child reads or replies, and send or receive once.
 
-        Raises:
-            TimeoutError: no reply comes within _PATIENCE.
-            ConnectionError: the child ended.
+        A child that ended is replaced. Unless it was idle, the request in its hands has failed.
         """
-        link = self._start()
-        unsent = memoryview(b"".join(map(_message, requests[len(replies) :])))
-        events = select.poll()
-        events.register(link, select.POLLIN | select.POLLOUT)
-        received = bytearray()
-        while len(replies) < len(requests):
+        try:
+            link = self._link or self._start()
+            events = select.poll()
+            events.register(link, select.POLLIN | (select.POLLOUT if self._unsent else 0))
             found = events.poll(_PATIENCE * 1000)
             if not found:
                 raise TimeoutError
-            if unsent and found[0][1] & select.POLLOUT:
-                try:
-                    unsent = unsent[link.send(unsent[:_CHUNK], socket.MSG_DONTWAIT) :]
-                except BlockingIOError:
-                    pass  # the buffer has less room than the system said
-                except ConnectionError:
-                    unsent = unsent[:0]  # what the child replied before its end is still there
-                if not unsent:
-                    events.modify(link, select.POLLIN)
+            if found[0][1] & select.POLLOUT:
+                self._send()
             if found[0][1] & ~select.POLLOUT:
-                part = link.recv(_CHUNK)
-                if not part:
-                    raise ConnectionResetError
-                received += part
-                replies += _complete_replies(received)
+                self._receive(link)
+        except (TimeoutError, ConnectionError):
+            if not self._end_child():
+                self._failed = self._batches.popleft().fail()
+
+    def _send(self) -> None:
+        """Send as much as there is room for."""
+        assert self._link is not None
+        try:
+            while self._unsent:
+                sent = self._link.send(self._unsent[:_CHUNK], socket.MSG_DONTWAIT)
+                self._unsent = self._unsent[sent:]
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self._unsent = memoryview(b"")  # what the child replied before its end is still there
+
+    def _receive(self, link: socket.socket) -> None:
+        """Receive replies, and append the complete ones to those of their batches."""
+        part = link.recv(_CHUNK)
+        if not part:
+            raise ConnectionResetError
+        self._received += part
+        for reply in _complete_replies(self._received):
+            batch = self._batches[0]
+            batch.waiting.popleft()
+            batch.replies.append(reply)
+            if not batch.waiting:
+                self._batches.popleft()
 
     def _start(self) -> socket.socket:
-        if self._link is None:
-            module, seconds = "vikingd.ingest.parser_child", str(self._seconds)
-            self._child, self._link = start_child(module, seconds)
+        """Start a child, which gets all requests that have no reply."""
+        module, seconds = "vikingd.ingest.parser_child", str(self._seconds)
+        self._child, self._link = start_child(module, seconds)
+        self._received.clear()
+        self._unsent = memoryview(b"".join(_messages(batch.waiting) for batch in self._batches))
         return self._link
 
     def _end_child(self) -> bool:
@@ -187,9 +240,14 @@ class ParserProcess:
         return status == 0
 
 
-def _message(request: Request) -> bytes:
-    data = json.dumps(request).encode()
-    return LENGTH.pack(len(data)) + data
+def _messages(requests: Iterable[Request]) -> bytes:
+    """Return requests as messages to the child: one for adjacent requests about the same file."""
+    messages = bytearray()
+    for (content, name), same in groupby(requests, itemgetter(1, 2)):
+        kinds = [(kind, *options) for kind, _, _, *options in same]
+        data = json.dumps((content, name, kinds)).encode()
+        messages += LENGTH.pack(len(data)) + data
+    return bytes(messages)
 
 
 def _complete_replies(received: bytearray) -> Iterator[Any]:
@@ -204,21 +262,25 @@ def _complete_replies(received: bytearray) -> Iterator[Any]:
 
 
 class Ahead:
-    """Sends several requests to the parser process in one batch, and keeps the replies.
+    """Sends several requests to the parser process in one batch, without a wait for the replies.
 
-    `ask` then returns a kept reply without a wait.
+    `ask` then waits for all of them once.
     """
 
     def __init__(self, requests: Sequence[Request]) -> None:
-        different = list(dict.fromkeys(requests))
-        replies = parser_process.read(different) if different else []
-        self._replies = dict(zip(different, replies, strict=False))
+        self._requests = list(dict.fromkeys(requests))
+        self._batch = parser_process.send(self._requests) if requests else None
+        self._replies: dict[Request, Any] = {}
 
     def ask(self, *request: Any) -> Any:
         """Return the reply to a request, see `ParserProcess.ask`.
 
         A request that was not in the batch is sent now.
         """
+        if self._batch is not None:
+            replies = parser_process.replies(self._batch)
+            self._replies = dict(zip(self._requests, replies, strict=False))
+            self._batch = None
         if request in self._replies:
             return self._replies[request]
         return parser_process.ask(*request)

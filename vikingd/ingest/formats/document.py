@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from vikingd.ingest.abstracts import MAX_TITLE_BYTES
-from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES, MAX_TIME, MIN_TIME
+from vikingd.ingest.limits import MAX_CONTENT_BYTES, MAX_TIME, MAX_TITLE_BYTES, MIN_TIME
 
 LENGTH = struct.Struct(">I")
 """The form of the length before a reply of the child process."""

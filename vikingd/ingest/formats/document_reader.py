@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from vikingd.ingest.child_process import start_child
-from vikingd.ingest.draft_preparation import MAX_CONTENT_BYTES
 from vikingd.ingest.formats.document import LENGTH, Document, Failed
+from vikingd.ingest.limits import MAX_CONTENT_BYTES
 
 _MAX_REPLY = 6 * MAX_CONTENT_BYTES + (1 << 20)  # JSON takes at most six bytes for one
 _CHUNK = 1 << 16
@@ -63,6 +63,11 @@ class Documents:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def start(self) -> None:
+        """Start the child now, so that the first file need not wait for it."""
+        with contextlib.suppress(OSError):  # the first file will report it
+            self._start()
 
     def close(self) -> None:
         """End the child, if there is one."""

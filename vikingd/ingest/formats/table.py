@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import BinaryIO, TypeAlias
 
 from vikingd.ingest.formats.document import Document, Failed
-from vikingd.system.install_command import install_command
 
 Parser: TypeAlias = Callable[[BinaryIO], Document]
 
@@ -45,5 +44,7 @@ def parser_of(format_: str, encoding: str = "") -> Parser:
             import_module("lxml.etree")
         read = import_module(f"vikingd.ingest.formats.{format_}").read
     except ImportError as error:
+        from vikingd.system.install_command import install_command
+
         raise Failed(f"needs {install_command(EXTRA)} ({error})") from None
     return partial(read, assumed=encoding or None) if format_ == "html" else read

@@ -28,8 +28,7 @@ from vikingd.domain.find_query import (
 from vikingd.domain.long_queries import MAX_QUERY_BYTES
 from vikingd.domain.search_query import SearchMode
 from vikingd.domain.vector_products import product
-from vikingd.ingest import draft_preparation
-from vikingd.ingest.limits import check_number
+from vikingd.ingest.limits import MAX_TIME, MIN_TIME, check_number
 from vikingd.pb import contexts_pb2, retrieval_pb2
 
 MAX_DIRECTORIES = 65_536
@@ -211,7 +210,7 @@ def microseconds(time: timestamp_pb2.Timestamp, field: str) -> int:
     if not 0 <= time.nanos < 1_000_000_000:
         raise InvalidField(field, f"has {time.nanos} nanoseconds in the second")
     micros = time.seconds * 1_000_000 + time.nanos // 1000
-    if not draft_preparation.MIN_TIME <= micros <= draft_preparation.MAX_TIME:
+    if not MIN_TIME <= micros <= MAX_TIME:
         raise InvalidField(field, "must lie in the years 1 to 9999")
     return micros
 
