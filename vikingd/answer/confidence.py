@@ -57,7 +57,7 @@ ACROSS is meaning alone, because the result is in another script.
 """
 
 NONE, OTHER = "none", "other"
-"""The names of words alone and of the embedders that the table does not have."""
+"""The entries of the table for queries of words alone, and for embedders that it does not name."""
 
 
 class Features(NamedTuple):

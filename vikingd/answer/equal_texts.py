@@ -24,7 +24,7 @@ _ORDER = (
 _RANK = {kind.value: rank for rank, kind in enumerate(_ORDER)}
 
 Preference = tuple[int, int, str]
-"""(rank of the kind, length of the URI, URI); the least is shown."""
+"""The order of files with equal texts: (rank of the kind, length of the URI, URI), least first."""
 
 
 def preferences(snapshot: Snapshot, files: Iterable[int]) -> dict[int, Preference]:

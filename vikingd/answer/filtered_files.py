@@ -17,7 +17,7 @@ class Listed(NamedTuple):
     """A page of files by URI."""
 
     files: list[tuple[str, int]]
-    """(URI, row)."""
+    """The files of the page, each as (URI, row)."""
 
     has_more: bool
 

@@ -45,7 +45,7 @@ def merged(lists: Sequence[RankedList], depth: int) -> RankedList:
 
 
 Places = dict[int, tuple[int | None, float]]
-"""The place from 0 and the score of each row of a list."""
+"""The place in a list, from 0, and the score of each row; None: the row has no place."""
 
 
 def places_in(ranked: RankedList | None) -> Places:

@@ -40,7 +40,7 @@ class TextHit(NamedTuple):
     score: float
     row: int
     at: int
-    """Its place in the list that answers."""
+    """The index of the text in the ranked list of the answer."""
 
     boost: float
     scope: TextScope
@@ -53,10 +53,10 @@ class _Pool(NamedTuple):
 
     hits: list[TextHit]
     found: RankedList
-    """The list that answers."""
+    """The ranked list of the answer."""
 
     sides: dict[str, RankedList]
-    """The lists that it is made of."""
+    """The ranked lists that were fused into the list of the answer, by name."""
 
 
 class Ranked(NamedTuple):

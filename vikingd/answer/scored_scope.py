@@ -19,7 +19,7 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FindScope
 
 Relations = dict[int, tuple[Relation, ...]]
-"""The relations of each node."""
+"""The best relations of nodes, by node."""
 
 
 class DirectoryScores(NamedTuple):
@@ -189,7 +189,7 @@ def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScorePar
 
 
 _spare: list[Scratch] = []
-"""Scratch that no query uses. The last one is the most likely to be in a processor cache."""
+"""The scratch arrays that no query uses; the last ones were used last."""
 
 
 def take_scratch(snapshot: Snapshot) -> Scratch:

@@ -32,7 +32,7 @@ from vikingd.domain.text import NONE
 from vikingd.plan.retrieve_plan import TextScope
 
 DEEPER = 4
-"""The factor of the next depth, if duplicates leave too few texts or the order is not settled.
+"""The factor by which a list gets longer if duplicates leave too few texts or ties are not settled.
 
 A boost can bring a later text first, and of equal scores the URI decides.
 """
@@ -43,7 +43,7 @@ HALVES = (0.5, 0.5)
 """The weights of dense and lexical in the node score of a find."""
 
 OWN_SCRIPT = 10
-"""The first texts in the query's script that tell how words compare with meaning, at most."""
+"""The most texts in the query's script from which lexical and dense scores are compared."""
 
 
 def ranked_by_words(scope: TextScope, depth: int) -> RankedList:

@@ -44,20 +44,20 @@ from vikingd.models.rerank.rerankers import Reranked
 from vikingd.plan.find_plan import FindScope
 
 GLOBAL_SEARCH_TOPK = 3
-"""Start points besides the scope's root and the directories of QUICK's results."""
+"""The number of start points besides the scope's root and the directories of QUICK's results."""
 
 IN_ROUND = 8  # directories; the first round opens all start points
 MAX_ROUNDS = 3
 
 MAX_DOCUMENTS = MAX_THINKING_LIMIT
-"""Contexts scored in one round, with one exception.
+"""The most contexts that are scored in one round, with one exception.
 
 All of QUICK's results fit into a round, and most servers take as many documents in one request. If
 each of 100 results has its own directory, the root is one start point more."""
 
 
 Row = int
-"""A node, see viking_kernels.arrays.encode_file."""
+"""A directory or file as one number, see viking_kernels.arrays.encode_file."""
 
 
 @dataclass(slots=True)

@@ -29,11 +29,10 @@ _NEAR = 1 / 3
 pages of the same two trees that are no twins, 1% have more."""
 
 _NEAR_BY_PRIOR = 0.4
-"""The same after centring by the model's prior, where a language has too few vectors for a mean.
-1% of the pairs have less."""
+"""The least cosine after centring by the prior mean, for a language with few vectors."""
 
 _TEXTS = 8
-"""The first texts of a file, whose sum has the direction of its meaning."""
+"""The number of first texts of a file whose sum stands for the meaning of the file."""
 
 _CODE = (
     r"(?:(?:en|zh|ja|ko|ru|uk|ar|fa|de|fr|es|pt|it|pl|tr|vi|nl)"
@@ -50,7 +49,7 @@ _CODES = {
     CYRILLIC: ("ru",),
     ARABIC: ("ar",),
 }
-"""The codes under which a twin of a result is looked up."""
+"""The language codes of paths, by script, under which the twin of a result is looked up."""
 
 
 class _Path(NamedTuple):

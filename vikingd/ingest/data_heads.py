@@ -8,10 +8,10 @@ from typing import NamedTuple
 from vikingd.system.regular_files import open_regular
 
 LIMIT = 256 << 10
-"""The bytes above which a file of data comes in with its head alone."""
+"""The most bytes of a data file that is imported whole; of a larger one only the head is."""
 
 HEAD = 32 << 10
-"""The bytes of a head, at most."""
+"""The most bytes of a head."""
 
 ENDINGS = (".csv", ".tsv", ".psv", ".json", ".jsonl", ".ndjson", ".geojson", ".topojson")
 """The suffixes of files of data."""

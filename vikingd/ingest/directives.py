@@ -22,7 +22,7 @@ _LINE_END = re.compile(_EOL)
 BEGIN_ASIDE, END_ASIDE, MODULE = "<!--(-->", "<!--)-->", "<!--:-->"
 
 BREAK = "\x1e"
-"""The first character of a line that continues no quotation; as white space it is no text."""
+"""A white-space character that is put before a line so that the line continues no quotation."""
 
 # The beginnings of lines that may be directives; most texts have none.
 _BEGINNING = (

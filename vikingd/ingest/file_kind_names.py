@@ -64,7 +64,7 @@ PROSE: Final = _suffixes(
     "mediawiki creole pod rdoc tex latex typ texi texinfo man mdoc 1 2 3 4 5 6 7 8 roff"
 )
 TYPESET: Final = _suffixes("tex latex typ typi texi roff man textile wiki mediawiki")
-"""Prose that is a template in a directory of templates."""
+"""The suffixes of prose files that count as templates in a directory of templates."""
 
 DOCUMENT: Final = _suffixes(
     "pdf html htm xhtml docx doc pptx ppt epub odt odp rtf eml mbox pages key srt vtt"
@@ -91,7 +91,7 @@ VENDORED_NAME: Final = _name(
 )
 
 SOURCE_DIRECTORIES: Final = _words("src source sources lib libs app apps pkg internal cmd crates")
-"""Directories in which the names of vendored, built and documenting directories tell nothing."""
+"""Directories of source code, in which a name such as `vendor` or `docs` has no special meaning."""
 
 GENERATED_DIRECTORIES: Final = _words(
     "__generated__ __snapshots__ __pycache__ .next .nuxt .svelte-kit .output .turbo .parcel-cache "
@@ -195,7 +195,7 @@ EXAMPLE_NAME: Final = _name(
     r".+\.(?:examples?|sample|stories)\.\w+(?:\.\w+)?",
 )
 NAMESPACES: Final = _words("com org net io edu dev")
-"""Directories above "example" in the name spaces of Java."""
+"""Names above "example" in Java packages: com/example is no directory of examples."""
 
 CONFIGURATION_DIRECTORIES: Final = _words(
     ".github .gitlab .circleci .vscode .idea .devcontainer .husky .changeset .config .cargo "

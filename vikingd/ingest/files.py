@@ -67,7 +67,7 @@ class Unchanged:
 
 
 FileItem: TypeAlias = Draft | Unreadable | LeftOut | Assumed | SecretLeftOut | ManyPassages
-"""What the reading of a file yields."""
+"""The results that the reading of a file yields: a draft, and remarks."""
 
 Read: TypeAlias = FileItem | Unchanged
 T = TypeVar("T", bound=Read)

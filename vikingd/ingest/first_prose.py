@@ -11,7 +11,7 @@ from vikingd.domain.text import CJK_CHARS, approximate_tokens, join_lines, lazy
 from vikingd.ingest.markdown import TooCostly
 
 PROSE_TOKENS = 8
-"""Tokens of prose, at least. A shorter text is a label, a badge or a greeting."""
+"""The least tokens of prose; a shorter text is a label, a badge or a greeting."""
 
 _GREETING_TOKENS = 12  # A longer greeting says something.
 _ENOUGH = 25  # tokens of a paragraph that needs no other one

@@ -83,7 +83,7 @@ class LeftOut:
 
 
 MANY = 1000
-"""A file with more passages is named in the report of an import."""
+"""The number of passages above which the report of an import names a file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ MAX_METADATA_BYTES = 64 << 10
 MAX_METADATA_DEPTH = 32
 
 MAX_EXACT = (1 << 53) - 1
-"""Largest magnitude up to which each integer has a double of its own."""
+"""The largest magnitude of integers that are exact as doubles."""
 
 MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last microsecond of the years 1 to 9999."""

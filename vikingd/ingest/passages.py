@@ -40,7 +40,7 @@ MAX_TOKENS = 320
 SMALL_TOKENS = 50  # a passage with fewer joins a neighbour if both fit
 
 MAX_MARKDOWN_LINES = 65_536
-"""Markup with more lines is cut as plain text, since parsing it takes long."""
+"""The most lines of markup that is parsed; with more it is cut as plain text."""
 
 _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
@@ -54,7 +54,7 @@ _PLAIN_ITEM = re.compile(
 _CLAUSE_END = re.compile(r"[，、：；]|\s+")
 
 Ends: TypeAlias = Callable[[str, int, int], Iterable[int]]
-"""Returns the places in content[start:end] behind which it can be cut."""
+"""A function that returns the positions in content[start:end] at which it can be cut."""
 
 
 def _behind(pattern: re.Pattern[str]) -> Ends:

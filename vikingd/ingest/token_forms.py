@@ -72,7 +72,7 @@ def _form(start: str, rest: str) -> re.Pattern[str]:
 
 
 Form: TypeAlias = tuple[str, str, re.Pattern[str]]
-"""The fixed start of a token, its kind, and its expression; `value` is the secret in it."""
+"""(fixed start of a token, its kind, a pattern whose group `value` is the secret)."""
 
 FORMS: tuple[Form, ...] = tuple((start, kind, _form(start, rest)) for kind, start, rest in _TOKENS)
 
@@ -86,6 +86,6 @@ FAMILIES = tuple(
     for sign in _SIGNS
     if (family := tuple(form for form in FORMS if form[0].endswith(sign)))
 )
-"""The forms whose starts end with the same sign, their starts, and an expression of the sign."""
+"""The forms by the last character of their starts: (its pattern, the starts, the forms)."""
 
 OTHERS = tuple(form for form in FORMS if form[0][-1] not in _SIGNS)

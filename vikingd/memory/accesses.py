@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Condition, Thread
 
 INTERVAL = 0.5
-"""Seconds between two writes; a crash loses the accesses of this time."""
+"""The seconds between two writes; a crash loses the accesses of this time."""
 
 _log = logging.getLogger(__name__)
 

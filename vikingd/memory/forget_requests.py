@@ -23,13 +23,13 @@ from vikingd.memory.forget_forms import Asked
 from vikingd.memory.unquoted_text import LEFT_OUT, parts
 
 MAX_READ = 8_000
-"""Characters of a message that are read."""
+"""The most characters of a message that are read."""
 
 MAX_SENTENCE = 400
-"""Characters of a sentence that is read."""
+"""The most characters of a sentence that is read."""
 
 MAX_REQUESTS = 32
-"""Requests of one call, the newest ones."""
+"""The most requests of one call; older ones are left out."""
 
 _HAN = lazy(f"[{CJK_CHARS}]")
 _QUESTION = lazy(r"^[^,，;；]*[?？]\W*$|^[^,，;；]*[吗嗎呢]\W*$")

@@ -50,7 +50,7 @@ _Written = tuple[Prepared, int]
 """A file with the text in it, and the ordinal of the text's first passage."""
 
 _Place = tuple[str, MemoryFile | None, StoredEntry | None, str]
-"""A file, the entry to replace, and the marked text."""
+"""The place of a text: URI and content of a file, the entry to replace, the text with its pin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of
 from vikingd.memory.relations import Relation, relation_of
 
 MOST_KEPT = 48 << 20
-"""Bytes of the files that a process keeps for comparisons, about."""
+"""The approximate bytes of the files that a process keeps for comparisons."""
 
 _PER_ENTRY = 1024  # bytes of an entry besides its text and vector, about
 

@@ -22,7 +22,7 @@ EARLIER = "Earlier"
 """The heading above the memories of a file that were replaced by newer ones."""
 
 WEIGHT_TOLERANCE = 1e-6
-"""Tolerance for weights that must sum to 1."""
+"""The tolerance for the sum of weights, which must be 1."""
 
 
 class Remembered(IntEnum):

@@ -7,10 +7,10 @@ import re
 from vikingd.domain import uri as uris
 
 MOST_ENTRIES = 128
-"""Entries from which on a file is full, so that one more costs as much in any series."""
+"""The number of entries with which a file is full, so that all files cost about the same."""
 
 MOST_CHARACTERS = 32_768
-"""Characters from which on a file is full."""
+"""The number of characters with which a file is full."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 

@@ -28,10 +28,10 @@ from vikingd.memory.clause_forms import (
 from vikingd.memory.third_person import HAN, base, first_person, of_others, third_person
 
 MAX_CHARACTERS = 300
-"""A longer text states no single relation."""
+"""The most characters of a text that can state a relation."""
 
 ENDS = " \t\r\n.!。！,，;；:：~…)☺😊"
-"""Characters around a clause that say nothing."""
+"""The characters that are ignored at both ends of a clause."""
 
 
 class Relation(NamedTuple):

@@ -29,13 +29,13 @@ from vikingd.memory.third_person import HAN, of_others, third_person
 from vikingd.memory.unquoted_text import LEFT_OUT, own_words
 
 MAX_READ = 8_000
-"""Characters of a message that are read."""
+"""The most characters of a message that are read."""
 
 MAX_SENTENCE = 1_000
-"""Characters of a sentence that is read."""
+"""The most characters of a sentence that is read."""
 
 MAX_CLAUSE = 400
-"""Characters of a clause that may become a memory."""
+"""The most characters of a clause that may become a memory."""
 
 _MAX_CLAUSES = 4
 _FEW = 12  # characters of a sentence that names nobody
@@ -166,7 +166,7 @@ class _Sentence:
     ended: tuple[tuple[MemoryKind, str, str], ...] = ()
     reason: str = ""
     who: str = ""
-    """The one of whom the sentence speaks besides the user, for "she" in the next one."""
+    """The person besides the user that the sentence names, for "she" in the next sentence."""
 
 
 def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:

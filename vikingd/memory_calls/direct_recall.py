@@ -38,7 +38,7 @@ _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
 
 
 _Read = tuple[list[Memory], str]
-"""Memories read without a search, and the reason. None may fit into the budget."""
+"""(memories read without a search, the reason); [] if none of them fits into the budget."""
 
 
 class Dated(NamedTuple):

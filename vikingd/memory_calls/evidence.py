@@ -38,7 +38,7 @@ CONTRADICTS: Mapping[str, float] = MappingProxyType(
 """The least cosine of a memory and an older one that it may replace, by the name of the model."""
 
 MOST = 16
-"""Messages that a memory may name as its evidence."""
+"""The most messages that a memory may name as its evidence."""
 
 _ANSWER = 200  # characters of a message that may refer to the one before it
 _SAID = 0.75  # the least share of a memory's words that its evidence and the user's messages have

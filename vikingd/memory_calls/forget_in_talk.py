@@ -32,7 +32,7 @@ from vikingd.memory_calls.forget import memory_of
 from vikingd.memory_calls.forget_words import Fit, Text, Topic, groups, notes, says, says_in_all
 
 MOST = 20
-"""Memories of a proposal, at most."""
+"""The most memories of a proposal."""
 
 DROPPED = "the user asks to forget it"
 """The reason for a proposal that a later request takes back."""

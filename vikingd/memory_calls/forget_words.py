@@ -51,13 +51,13 @@ _ATTRIBUTES = (
     (r"e-?mail(?: address)?|邮箱|邮件地址", r"\be-?mail\b|邮箱"),
     (r"birthday|bday|date of birth|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
-"""The names of what everybody has, and the words by which a memory states it with a number."""
+"""Attributes that every person has, such as the age, and patterns of texts that state them."""
 # "my address" may mean a memory such as "The user lives in Oslo".
 _NEAR = (
     (r"address|home|town|city|地址|住址|住处|住的地方", "home"),
     (r"job|employer|company|工作|公司|单位", "work"),
 )
-"""The names of what a relation says in another way; it is only proposed."""
+"""Words for a topic with a relation of similar meaning; such a match is only proposed."""
 
 
 class Fit(IntEnum):

@@ -72,10 +72,10 @@ _HALVES = WeightedSum(0.5, 0.5)
 
 
 _Fused = tuple[I32, F64, float | None]
-"""Rows of texts with their scores, and the best possible score if it is known."""
+"""(rows of texts, their scores, the best possible score or None)."""
 
 _Parts = Sequence[Features | None]
-"""The features of the scopes of a question."""
+"""The confidence features of each scope that was searched for a question."""
 
 
 class _Candidates(NamedTuple):

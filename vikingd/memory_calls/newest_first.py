@@ -10,10 +10,10 @@ from viking_kernels.arrays import F32
 from vikingd.domain.vector_products import products
 
 SAME_THING = 0.45
-"""The least cosine of memories that speak of the same thing; less their language's centroid."""
+"""The least cosine of two memories about the same thing, after centring by their language."""
 
 NEARLY = 0.8
-"""The least share of the older one's score that the newer one has."""
+"""The least score of the newer memory, as a share of the older one's score."""
 
 
 def newest_first(scores: Sequence[float], times: Sequence[int | None], vectors: F32) -> list[int]:

@@ -26,10 +26,10 @@ from vikingd.times.calendar_spans import Days
 from vikingd.times.time_phrases import spans
 
 START_POINTS = 64
-"""Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""
+"""The least start points of a walk. With 16 it misses one in fifteen of the ten best results."""
 
 FIRST = answer_features.FIRST
-"""Files that a find scores to the end, at least; the confidence is of their scores."""
+"""The least number of files whose exact scores a find computes; its confidence uses them."""
 
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3

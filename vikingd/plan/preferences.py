@@ -29,7 +29,7 @@ FACTORS: dict[Preference, dict[FileKind, float]] = {
         **_LEAST,
     },
 }
-"""The factors of the kinds that are not preferred most."""
+"""The factors of the less preferred kinds of files, by preference; all other kinds have 1."""
 
 
 def factors_of_files(snapshot: Snapshot, preference: Preference) -> F32:

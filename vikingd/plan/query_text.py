@@ -19,13 +19,13 @@ from vikingd.domain.text import CJK_CHARS, lazy
 from vikingd.index.lexicon.tokens import query_terms, terms
 
 MOST = 4
-"""The questions of a request, at most; the last one has the text of all further ones."""
+"""The most questions of a request; the last one has the text of all further ones."""
 
 _LONGEST = 4000
-"""Characters of a request. A longer one is a document that ends with a question."""
+"""The most characters of a request that is divided; a longer one is a pasted document."""
 
 _NAMES = 2
-"""The names in a question that no word introduces, at least."""
+"""The least number of names in a question that no word introduces."""
 
 # Signs of code: "`name`", "x == y", "f()", "a -> b".
 _CODE = re.compile(r"```|`[^`\n]*`|[{};]\s*$|\)\s*\{|==|=>|->|::|\w\(\)", re.MULTILINE)

@@ -21,13 +21,13 @@ from vikingd.plan.find_plan import FIRST
 from vikingd.plan.query_scope import QueryScope, parts_of
 
 POSTINGS_OF_A_TEXT = 4
-"""Postings that a search by words alone reads in the time of scoring one text."""
+"""The number of postings that a search by words reads in the time of scoring one text."""
 
 LEAST_DEPTH = 100
-"""Texts of each list of a fusion, at least. Without a fusion, twice as many as are wanted do."""
+"""The least texts in each list of a fusion. Without fusion, lists have twice the wanted number."""
 
 _Boost = tuple[float, Callable[[str, int], bool]]
-"""(factor, test of a file by its URI and row)."""
+"""A boost: (factor, function that returns True for the URI and row of a boosted file)."""
 
 
 class TextScope(QueryScope):

@@ -11,7 +11,7 @@ from vikingd.ingest.file_syntax import ending
 _READ = 1 << 15  # characters that are searched
 _LEAST = 2  # cases; one alone is told by its signature
 _WORDED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".rb", ".coffee")
-"""The endings of files whose cases may be described in words, whatever their name is."""
+"""The suffixes of test files whose cases are named by a text, as in `it("adds numbers")`."""
 
 # The names that mocha, Jest, RSpec and the like describe in words.
 _DESCRIBED = lazy(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_DEPTH = 60
-"""Nodes within more nodes are not looked at."""
+"""The largest depth in the syntax tree; deeper nodes are ignored."""
 
 HOLDING = frozenset({CLASS, TYPE, MODULE})
 """The kinds of definitions that hold others."""

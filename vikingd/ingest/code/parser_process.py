@@ -28,15 +28,15 @@ from vikingd.ingest.code.grammars import grammar_of, language_is_there
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 
 MAX_SECONDS = 2.0
-"""Processor time for one request, so that a busy machine reads the same as an idle one."""
+"""The most processor seconds of a request; unlike wall time they do not depend on other load."""
 
 MAX_MEMORY = 1 << 30  # bytes of data
 
 IDLE_SECONDS = 60.0
-"""A child that gets no request for so long ends."""
+"""The seconds without a request after which a child ends."""
 
 LENGTH = struct.Struct(">I")
-"""The form of the length before a message, which is JSON."""
+"""The encoding of the length before a JSON message."""
 
 PASSAGES, OUTLINE, OPENING = "passages", "outline", "opening"
 """The kinds of requests."""
@@ -45,7 +45,7 @@ Request: TypeAlias = tuple[Any, ...]
 """A kind, the text of a file, its name, and options: see `ParserProcess.ask`."""
 
 Ask: TypeAlias = Callable[..., Any]
-"""Returns the reply to a request, whose parts are its arguments: see `ParserProcess.ask`."""
+"""A function as `ParserProcess.ask`: takes the parts of a request, and returns the reply."""
 
 _PATIENCE = 60.0  # seconds for a reply on a machine that gives the child no processor time
 _CHUNK = 1 << 16
@@ -287,7 +287,7 @@ class Ahead:
 
 
 parser_process = ParserProcess()
-"""The child of this process."""
+"""The parser process that all code of this process shares."""
 
 atexit.register(parser_process.close)
 os.register_at_fork(after_in_child=parser_process.forget)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_BYTES = 1 << 19
-"""A larger file is hardly written by hand; its syntax is not read."""
+"""The most bytes of a file that is parsed; a larger one is hardly written by hand."""
 
 _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one

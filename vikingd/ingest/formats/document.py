@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from vikingd.ingest.limits import MAX_CONTENT_BYTES, MAX_TIME, MAX_TITLE_BYTES, MIN_TIME
 
 LENGTH = struct.Struct(">I")
-"""The form of the length before a reply of the child process."""
+"""The encoding of the length before a reply of the child process."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1f\x7f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")

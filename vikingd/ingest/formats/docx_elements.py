@@ -14,7 +14,7 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 SKIPPED = re.compile(
     rb"<w:(?:fldSimple|dir|bdo|ruby|cr)\b|<v:(?:oval|arc|curve|polyline|image|textpath)\b"
 )
-"""The marks of such elements."""
+"""The pattern of the XML tags of elements that the parser skips."""
 
 _AROUND = tuple(f"{_W}{name}" for name in ("fldSimple", "dir", "bdo"))
 _SHAPES = tuple(f"{_V}{name}" for name in ("oval", "arc", "curve", "polyline", "image"))

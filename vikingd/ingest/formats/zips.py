@@ -15,10 +15,10 @@ from vikingd.ingest.formats.document import Failed, time_of, title_of
 
 MAX_MEMBERS = 10_000
 MAX_BYTES = 512 << 20
-"""Limit of all members together, unpacked."""
+"""The most unpacked bytes of all members together."""
 
 MAX_XML_BYTES = 128 << 20
-"""Limit of all XML members together: a parsed one takes several times its size."""
+"""The most bytes of all XML members together; a parsed one takes several times its size."""
 
 _XML = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".svg", ".vml")
 _CHUNK = 1 << 20
