@@ -1,10 +1,10 @@
 """A few weeks in the life of a person: what does the memory answer as time goes on?
 
 `python -m benchmarks.life` commits the sessions of `life.jsonl` without a model, each when it ends,
-and asks the questions of `life_questions.jsonl` at their times. `--life` names another person. A question is right if a recalled
-memory holds the answer, and the first memory does not hold an answer that is no longer true. A
-question about something that nobody said is right if recall returns nothing. README.md explains the
-columns.
+and asks the questions of `life_questions.jsonl` at their times; `--life` chooses another person. A
+question is right if a recalled memory holds the answer, and the first memory does not hold an
+answer that is no longer true. A question about something that nobody said is right if recall
+returns nothing. README.md explains the columns.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ def main() -> int:
         serving(directory / "store", arguments.provider) as server,
         Client(server.address, timeout=None) as client,
     ):
-        turns, questions = (
-            _lines(f"{arguments.life}{of}.jsonl") for of in ("", "_questions")
-        )
+        turns, questions = (_lines(f"{arguments.life}{of}.jsonl") for of in ("", "_questions"))
         answers = list(asked(client, turns, questions, by_meaning=arguments.provider != "none"))
     print(table(answers))
     if arguments.json:
