@@ -119,6 +119,12 @@ def relations_of(text: str) -> tuple[Relation, ...]:
     return found.relations if found else ()
 
 
+def in_first_person(question: str) -> str:
+    """Return a question about the user as the user asks it: "where do I live?"."""
+    words = language("chinese" if HAN.search(question) else "english")
+    return words.rewritten("mine", question)
+
+
 def asked_of(questions: Iterable[str]) -> Asked:
     """Return the relations of the user that questions ask for; is one about the past, then none."""
     keys = set[str]()

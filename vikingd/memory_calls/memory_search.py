@@ -50,7 +50,7 @@ from vikingd.memory.memory_types import (
     SalienceParts,
     is_earlier,
 )
-from vikingd.memory.relations import Asked, asked_of
+from vikingd.memory.relations import Asked, asked_of, in_first_person
 from vikingd.memory_calls.budget_choice import within_budget
 from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
@@ -128,7 +128,8 @@ class MemorySearch:
         # The words of days that are understood count as these days, not as words.
         dated = read.dated
         text = query.text if dated is None or dated.days.only else dated.days.rest
-        self.texts = (text,) if is_whole or query.paths else questions_of(text)
+        is_one = is_whole or bool(query.paths)
+        self.texts = tuple(map(in_first_person, (text,) if is_one else questions_of(text)))
         self._bind()
 
     def _bind(self) -> None:
@@ -410,15 +411,17 @@ class MemorySearch:
             both = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
             ranked = [in_files for in_files, _ in both]
             features = [
-                features_of(scope, vector, (texts,))
+                part
                 for scope, (_, texts) in zip(scopes, both, strict=True)
+                for part in features_of(scope, vector, (texts,))
             ]
             found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
             return (found.rows, found.scores, None), features
         of_scopes = [lists(scope, vector, depth) for scope in scopes]
         features = [
-            features_of(scope, vector, sides)
+            part
             for scope, sides in zip(scopes, of_scopes, strict=True)
+            for part in features_of(scope, vector, sides)
         ]
         found_lists = [merged(sides, depth) for sides in zip(*of_scopes, strict=True)]
         if vector is None or not isinstance(fusion, Rrf):
