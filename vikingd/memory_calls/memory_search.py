@@ -411,17 +411,15 @@ class MemorySearch:
             both = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
             ranked = [in_files for in_files, _ in both]
             features = [
-                part
+                features_of(scope, vector, (texts,))
                 for scope, (_, texts) in zip(scopes, both, strict=True)
-                for part in features_of(scope, vector, (texts,))
             ]
             found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
             return (found.rows, found.scores, None), features
         of_scopes = [lists(scope, vector, depth) for scope in scopes]
         features = [
-            part
+            features_of(scope, vector, sides)
             for scope, sides in zip(scopes, of_scopes, strict=True)
-            for part in features_of(scope, vector, sides)
         ]
         found_lists = [merged(sides, depth) for sides in zip(*of_scopes, strict=True)]
         if vector is None or not isinstance(fusion, Rrf):

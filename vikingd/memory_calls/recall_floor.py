@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
 from viking_kernels.arrays import F32
-from viking_kernels.node_scores import script_mismatch
 
 from vikingd.answer.confidence import (
     Features,
@@ -24,12 +21,8 @@ from vikingd.plan.retrieve_plan import TextScope
 
 def features_of(
     scope: TextScope, vector: F32 | None, lists: Sequence[RankedList]
-) -> list[Features | None]:
+) -> Features | None:
     """Return the confidence features of one scope of a recall, from the result lists of its search.
-
-    Memories in another script than the question's have features of their own: words tell nothing
-    about them, and if the first memory is in the question's script, it tells nothing about the
-    others either.
 
     Args:
         scope: the scope.
@@ -42,23 +35,9 @@ def features_of(
         assert isinstance(fusion, Rrf), "only a fusion by rank has two lists"
         weights, names = (fusion.vector_weight, fusion.keyword_weight), ("vector", "keyword")
         both = fused(lists, weights, float(fusion.k))
-        return [features_of_texts(scope, vector, both, dict(zip(names, lists, strict=True)))]
+        return features_of_texts(scope, vector, both, dict(zip(names, lists, strict=True)))
     (found,) = lists
-    if vector is None:
-        return [features_of_texts(scope, vector, found, {"keyword": found})]
-    script, scripts = scope.script(vector), scope.snapshot.tree.texts.script[found.rows]
-    other = np.array([script_mismatch(of_text, script) for of_text in scripts.tolist()], np.bool_)
-    return [
-        features_of_texts(scope, vector, _chosen(found, chosen), {})
-        for chosen in (~other, other)
-        if chosen.any() or not len(found.rows)
-    ]
-
-
-def _chosen(found: RankedList, chosen: NDArray[np.bool_]) -> RankedList:
-    """Return the texts of a list that are chosen by a mask [n]."""
-    parts = None if found.parts is None else found.parts[chosen]
-    return RankedList(found.rows[chosen], found.scores[chosen], found.is_full, parts)
+    return features_of_texts(scope, vector, found, {"keyword": found} if vector is None else {})
 
 
 def kept_by_floor(
