@@ -1,10 +1,10 @@
-"""Three weeks in the life of a person: what does the memory answer as time goes on?
+"""A few weeks in the life of a person: what does the memory answer as time goes on?
 
 `python -m benchmarks.life` commits the sessions of `life.jsonl` without a model, each when it ends,
-and asks the questions of `life_questions.jsonl` at their times. A question is right if a recalled
-memory holds the answer, and the first memory does not hold an answer that is no longer true. A
-question about something that nobody said is right if recall returns nothing. README.md explains the
-columns.
+and asks the questions of `life_questions.jsonl` at their times; `--life` chooses another person. A
+question is right if a recalled memory holds the answer, and the first memory does not hold an
+answer that is no longer true. A question about something that nobody said is right if recall
+returns nothing. README.md explains the columns.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from vikingd.models.embed.e5 import E5
 HERE = Path(__file__).parent
 BUDGET = 500  # tokens of an answer
 NOTHING = "nothing"
+LIVES = ("life", "second_life", "third_life")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Answered:
 def main() -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser("python -m benchmarks.life", description=__doc__)
+    parser.add_argument("--life", choices=LIVES, default=LIVES[0], help="the person")
     parser.add_argument("--provider", default=E5.name, help="the embedder; none: words alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the answers to a file")
     arguments = parser.parse_args()
@@ -61,7 +63,7 @@ def main() -> int:
         serving(directory / "store", arguments.provider) as server,
         Client(server.address, timeout=None) as client,
     ):
-        turns, questions = _lines("life.jsonl"), _lines("life_questions.jsonl")
+        turns, questions = (_lines(f"{arguments.life}{of}.jsonl") for of in ("", "_questions"))
         answers = list(asked(client, turns, questions, by_meaning=arguments.provider != "none"))
     print(table(answers))
     if arguments.json:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.daemons import serving
 from vikingd.client import Client, Strength
+from vikingd.memory.relations import in_first_person
 
 SAID = {
     "health": ["The user is allergic to penicillin.", "用户对芒果过敏。"],
@@ -42,6 +43,9 @@ def bilingual() -> Iterator[Client]:
         "what is the user's blood type",
         "capital of Mongolia",
         "用户开什么车？",
+        "which car does the user drive?",
+        "does the user have pets?",
+        "用户有宠物吗？",
     ],
 )
 def test_what_was_never_said_is_not_strong(bilingual: Client, question: str) -> None:
@@ -65,3 +69,20 @@ def test_what_was_said_is_strong(bilingual: Client, question: str, answer: str) 
     assert recalled.confidence is not None
     assert recalled.confidence.strength is Strength.STRONG
     assert answer in recalled[0].content
+
+
+@pytest.mark.parametrize(
+    ("question", "searched"),
+    [
+        ("Which car does the user drive?", "Which car do I drive?"),
+        ("What is the user's mother allergic to?", "What is my mother allergic to?"),
+        ("How does the user interface look?", "How does the user interface look?"),
+        ("用户开什么车？", "我开什么车？"),
+        ("用户名是什么？", "用户名是什么？"),
+    ],
+)
+def test_a_question_about_the_user_is_searched_in_the_first_person(
+    question: str, searched: str
+) -> None:
+    """Most notes begin with "The user", so these words tell nothing."""
+    assert in_first_person(question) == searched

@@ -62,7 +62,7 @@ NO_CONFIDENCE = Confidence(0.0, 0.0, Strength.NOTHING)
 
 
 NAMED = Confidence(1.0, 1.0, Strength.STRONG)
-"""The confidence of an answer that the question names, as a file or a day."""
+"""The confidence of an answer that the question names, as a file, a day or a relation."""
 
 
 class DegradationReason(IntEnum):

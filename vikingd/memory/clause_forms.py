@@ -29,7 +29,8 @@ class Form(NamedTuple):
     """A form of clauses in the first person.
 
     Attributes:
-        key: the key of the relation, in which `{of}` is a group of the pattern; "" for none.
+        key: the key of the relation, in which `{of}` is a group of the pattern; "" for none. Keys
+            of several relations are separated by commas.
         source: the pattern as text.
         pattern: matches a whole clause; the group `v` is the value of a key without `{v}`.
         loose: the same pattern without regard to case, for notes.
@@ -58,6 +59,13 @@ class End(NamedTuple):
     pattern: re.Pattern[str]
 
 
+class Question(NamedTuple):
+    """A pattern of questions about relations of the user, such as "where do I live?"."""
+
+    keys: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
 class Language:
     """The forms of a language.
 
@@ -65,12 +73,14 @@ class Language:
         named: the named patterns.
         ends: the clauses that end relations without a negation.
         given_up: the keys of relations that end when the user gives something up.
+        questions: the questions about relations of the user.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.named = {"HAN_CHARS": HAN_CHARS, "DATE": DATE}
         self.ends: list[End] = []
         self.given_up: list[str] = []
+        self.questions: list[Question] = []
         self._forms: list[Form] = []
         self._rewrites: dict[str, list[tuple[re.Pattern[str], str]]] = {}
         for line in lines:
@@ -138,6 +148,9 @@ class Language:
         pattern = lazy(source, re.IGNORECASE)
         if head == "given up":
             self.given_up = source.split(", ")
+        elif first.startswith("asks "):
+            keys = first.removeprefix("asks ").split(", ")
+            self.questions.append(Question(tuple(keys), pattern))
         elif first.startswith("end "):
             kind = MemoryKind[first.removeprefix("end ").upper()]
             self.ends.append(End(kind, tuple(more[0].split(", ")), pattern))

@@ -100,6 +100,11 @@ def file_beside(journal: str, name: str) -> str:
     return f"{journal.removesuffix('.md')}/session-{name}.md"
 
 
+def is_turn(uri: str) -> bool:
+    """Return True for the URI of a file of a session's turns."""
+    return "/session-" in uri.rpartition("/journal/")[2]
+
+
 class Recording:
     """Appends turns to a series of files, except those that the files have already.
 

@@ -18,7 +18,7 @@ from vikingd.memory import entries
 from vikingd.memory.entry_comparison import Wording, differs, wording_of
 from vikingd.memory.memory_types import MemoryFile, Rewritten, StoredEntry, is_earlier
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
-from vikingd.memory.relations import Relation, relation_of
+from vikingd.memory.relations import Relation, relations_of
 
 MOST_KEPT = 48 << 20
 """The approximate bytes of the files that a process keeps for comparisons."""
@@ -102,13 +102,14 @@ class Known:
 
     @cached_property
     def relations(self) -> tuple[tuple[StoredEntry, Relation], ...]:
-        """The entries that state a relation, each with that relation."""
-        found = (
-            (one, relation_of(entries.said(one.passage)))
+        """The entries that state a relation, each with that relation; some state two."""
+        return tuple(
+            (one, relation)
             for one in self.entries
             if one.ordinal and not one.spans
+            for number, relation in enumerate(relations_of(entries.said(one.passage)))
+            if relation.holds or not number
         )
-        return tuple((one, relation) for one, relation in found if relation is not None)
 
 
 class KnownFiles:

@@ -83,8 +83,22 @@ class Understood(NamedTuple):
     subject: str = ""
 
 
+class Asked(NamedTuple):
+    """A question about the user.
+
+    Attributes:
+        keys: the keys of the relations that it asks for, as they are now; empty if it asks for
+            anything else.
+        is_past: it asks for what was.
+    """
+
+    keys: frozenset[str] = frozenset()
+    is_past: bool = False
+
+
 _DAY = re.compile(DATE)
 _WHO, _OTHER, DENIES = in_both("WHO"), in_both("OTHER"), in_both("DENIES")
+_BEFORE = in_both("BEFORE")
 _HABIT = re.compile(r"^(do [a-z]{2,}?)(?:ing|e)\b")  # "do smoke" is "do smoking"
 _FIRST = lazy(r"(?:i|i'm|i've|we|we're|we've|my|our)\b", re.IGNORECASE)
 _POLITE = lazy(r"^(?:please|and|so|but)[, ]+|^请", re.IGNORECASE)
@@ -105,6 +119,28 @@ def relations_of(text: str) -> tuple[Relation, ...]:
     return found.relations if found else ()
 
 
+def in_first_person(question: str) -> str:
+    """Return a question about the user as the user asks it: "where do I live?"."""
+    words = language("chinese" if HAN.search(question) else "english")
+    return words.rewritten("mine", question)
+
+
+def asked_of(questions: Iterable[str]) -> Asked:
+    """Return the relations of the user that questions ask for; is one about the past, then none."""
+    keys = set[str]()
+    for question in questions:
+        text = one_line(question[: 2 * MAX_CHARACTERS]).replace("’", "'").strip(f"{ENDS}?？")
+        if _BEFORE.search(text):
+            return Asked(is_past=True)
+        words = language("chinese" if HAN.search(text) else "english")
+        text = words.rewritten("asked", text).strip(ENDS)
+        for one in words.questions:
+            if (found := one.pattern.fullmatch(text)) is not None:
+                groups = {**found.groupdict(""), "v": ""}
+                keys.update(relation.key for relation in _related(one.keys, groups, words))
+    return Asked(frozenset(keys))
+
+
 @lru_cache(4096)
 def understood(clause: str, *, loose: bool = False, past: bool = True) -> Understood | None:
     """Return the statement of a clause in the first person; None if no form matches all of it.
@@ -117,7 +153,7 @@ def understood(clause: str, *, loose: bool = False, past: bool = True) -> Unders
     clause = words.rewritten("now", clause)
     plain = words.rewritten("short", clause)
     denies = DENIES.search(plain) is not None
-    if denies and (end := words.ended(plain)) is not None:
+    if denies and past and (end := words.ended(plain)) is not None:
         relations = _related(end[0].keys, {"v": end[1]}, words)
         return Understood(end[0].kind, "", relations, PAST, frozenset())
     for state, positive in words.negations(plain) if denies else ():
@@ -166,8 +202,10 @@ def _statement_of_form(
         better, worse = (_folded(groups[name], words) for name in "ab")
         relations = (Relation(" or ".join(sorted((better, worse))), better),)
     elif form.key:
-        (one,) = _related((form.key,), groups, words)
-        relations = (one._replace(holds="contrary" not in form.how),)
+        holds = "contrary" not in form.how
+        first, *others = _related(form.key.split(", "), groups, words)
+        relations = (first, *(one._replace(value="") for one in others))
+        relations = tuple(one._replace(holds=holds) for one in relations)
         if "quits" in form.how:
             relations += _related(words.given_up, groups, words)
     if form.note:

@@ -269,7 +269,8 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
         if parts is not None and all(
             one.state in (ENDED, PAST) or "quits" in one.how for one in parts
         ):
-            return _facts_of(sentence, [_past(one) for one in parts])
+            others = _apart(plain[split.end() :], now, parts[-1])
+            return _facts_of(sentence, [*(_past(one) for one in parts), *others])
     return replace(_facts_of(sentence, _apart(plain, now, _antecedent(plain, who))), reason=reason)
 
 

@@ -19,7 +19,7 @@ from vikingd.answer.confidence import Features
 from vikingd.answer.find_hits import taking_turns
 from vikingd.answer.ranked_lists import fused, merged
 from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
-from vikingd.answer.texts_by_row import key_of, name_of, section_of, shown, vector_of
+from vikingd.answer.texts_by_row import key_of, name_of, shown, vector_of
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import (
@@ -50,10 +50,12 @@ from vikingd.memory.memory_types import (
     SalienceParts,
     is_earlier,
 )
+from vikingd.memory.relations import Asked, asked_of, in_first_person
 from vikingd.memory_calls.budget_choice import within_budget
 from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
+from vikingd.memory_calls.present_facts import found_in, known_facts, ranked_now
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.plan.query_scope import note_on_waiting
 from vikingd.plan.query_text import questions_of
@@ -61,7 +63,6 @@ from vikingd.plan.retrieve_plan import TextScope
 
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # a search finds at least this many times top_k texts
-_PAST = 0.5  # times the score of a memory that was replaced by a newer one
 _LEAST = 1e-9  # the least score of a match
 _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
@@ -127,7 +128,8 @@ class MemorySearch:
         # The words of days that are understood count as these days, not as words.
         dated = read.dated
         text = query.text if dated is None or dated.days.only else dated.days.rest
-        self.texts = (text,) if is_whole or query.paths else questions_of(text)
+        is_one = is_whole or bool(query.paths)
+        self.texts = tuple(map(in_first_person, (text,) if is_one else questions_of(text)))
         self._bind()
 
     def _bind(self) -> None:
@@ -171,10 +173,15 @@ class MemorySearch:
         confidence, is_kept = kept_by_floor(
             found.features, self._engine.embedding.model, query.floor, len(found.rows)
         )
+        said, asked = found_in(self._snapshot, found.rows, found.entries), self._asked_now()
+        known = known_facts(asked, said, self._snapshot)
         left_out = 0
-        if not is_kept:
+        if known:
+            confidence = NAMED
+        elif not is_kept:
             kept = self._of_named_days(found)
             left_out, found = len(found.rows) - len(kept.rows), kept
+            said = found_in(self._snapshot, found.rows, found.entries)
             confidence = NAMED if kept.rows else confidence
         if self.needs_vector and any(vector is not None for vector in vectors):
             degraded += note_on_waiting(self._engine, self._snapshot, self._scopes)
@@ -182,9 +189,9 @@ class MemorySearch:
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
-        past = [is_earlier(section_of(self._snapshot, row)) for row in found.rows]
-        if any(past):
-            scores = np.where(past, _PAST * scores, scores)
+        past = sum(is_earlier(one.section) for one in said)
+        if past or known:
+            scores = ranked_now(asked, said, known, scores)
             order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)
         taken: list[_Ranked] = []
@@ -212,7 +219,7 @@ class MemorySearch:
         return RecallResult(
             tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, memories, missed, sum(past), left_out),
+            self._reason(found.rows, memories, missed, past, left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
@@ -223,6 +230,11 @@ class MemorySearch:
             degraded,
             self.texts if len(self.texts) > 1 else (),
         )
+
+    def _asked_now(self) -> Asked:
+        """Return the relations that the questions ask for; none in an order by scores alone."""
+        is_by_scores = not self._query.newest_first or self._read.dated is not None
+        return Asked(is_past=True) if is_by_scores else asked_of(self.texts)
 
     def _of_named_days(self, found: _Candidates) -> _Candidates:
         """Return the candidates that were said on the days that the query names.
