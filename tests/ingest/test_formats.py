@@ -29,7 +29,8 @@ from vikingd.ingest.files import read_tree
 from vikingd.ingest.formats.document import Document, Failed, numbers, title_of
 from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.formats.table import FORMATS
-from vikingd.ingest.import_remarks import Unreadable
+from vikingd.ingest.import_remarks import LeftOut, Unreadable
+from vikingd.ingest.selected_files import PAGE_FRAME
 
 TOP = "viking://resources/papers"
 Ctl = Callable[..., tuple[int, str, str]]
@@ -173,7 +174,19 @@ def test_html_is_the_main_part_of_a_page(tmp_path: Path, read: Read) -> None:
     assert document.title == "Ropes & Knots"
     assert document.time == 1_743_494_400_000_000
     page.write_text("<body><p>around</p><main><p>the core</p></main><p>around</p></body>")
-    assert read(page).text == "the core\n"
+    document = read(page)
+    assert (document.text, document.around) == ("the core\n", len("aroundaround"))
+
+
+def test_the_report_tells_what_is_left_out_around_a_page(tmp_path: Path) -> None:
+    """Navigation is counted in bytes, without white space; a page without any has no remark."""
+    body = "<p>Tie it twice.</p>"
+    (tmp_path / "bare.html").write_text(f"<body>{body}</body>")
+    (tmp_path / "site.html").write_text(f"<body><nav>To <b>é</b></nav>{body}</body>")
+    top = "viking://resources/site"
+    told = [one for one in read_tree(tmp_path, top) if isinstance(one, LeftOut)]
+    uri = f"{top}/site.html"
+    assert told == [LeftOut(str(tmp_path / "site.html"), PAGE_FRAME, "", uri, len("Toé".encode()))]
 
 
 def test_html_is_in_its_declared_encoding(tmp_path: Path, read: Read) -> None:

@@ -9,7 +9,7 @@ from vikingd.client.import_summary import ImportSummary
 from vikingd.domain import uri as uris
 from vikingd.gateway.http_errors import Fault
 from vikingd.ingest.import_remarks import LeftOut
-from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS
+from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, PAGE_FRAME, SECRETS
 
 _MOST = 100  # remarks
 
@@ -58,6 +58,8 @@ def _reason(one: LeftOut) -> str:
         return f"is not stored, since such a file holds secrets ({one.pattern})"
     if one.rule == HEAD_ONLY:
         return f"is large data: its head is stored, and {one.size:,} more bytes are left out"
+    if one.rule == PAGE_FRAME:
+        return f"{one.size:,} bytes around the main part of the page are left out"
     if one.rule == DRAWING:
         return "is a drawing without text"
     return f"is left out, since nobody reads such files ({one.rule})"

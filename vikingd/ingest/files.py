@@ -46,7 +46,7 @@ from vikingd.ingest.original_draft import as_put
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account
 from vikingd.ingest.secrets import lines_of, masked, secrets_in
-from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, Selection
+from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, PAGE_FRAME, SECRETS, Selection
 from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.unread_files import unread_text
 from vikingd.ingest.unread_formats import advice, is_rtf
@@ -327,6 +327,8 @@ def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[File
             yield Unreadable(shown, f"{reason}; the rest is imported", draft.uri)
         if read.rest:
             yield LeftOut(shown, HEAD_ONLY, "", draft.uri, read.rest)
+        if read.around:
+            yield LeftOut(shown, PAGE_FRAME, "", draft.uri, read.around)
         if read.how in ("assumed", "detected"):
             yield Assumed(shown, read.encoding, read.how, draft.uri)
         if passages and len(passages) > MANY and uris.context_type(uri) is not ContextType.MEMORY:
@@ -339,6 +341,8 @@ class _Text:
     """The text of a file, with the title, time and metadata that a document states.
 
     `metadata` is None for a file that is not a document; its front matter may have metadata.
+    `rest` and `around` are bytes that are left out, behind the head of data and around the main
+    part of a page.
     """
 
     text: str
@@ -349,6 +353,7 @@ class _Text:
     metadata: Mapping[str, Any] | None = None
     time: int | None = None
     rest: int = 0
+    around: int = 0
 
 
 def _read(path: Path, documents: Documents, encoding: str, *, is_whole: bool) -> _Text:
@@ -359,7 +364,16 @@ def _read(path: Path, documents: Documents, encoding: str, *, is_whole: bool) ->
         OSError: it cannot be opened.
     """
     if one := _read_document(path, documents, encoding):
-        return _Text(one.text, one.encoding, one.how, one.lost, one.title, one.metadata, one.time)
+        return _Text(
+            one.text,
+            one.encoding,
+            one.how,
+            one.lost,
+            one.title,
+            one.metadata,
+            one.time,
+            around=one.around,
+        )
     head = None if is_whole else head_of(path)
     decoded = _decoded(head.data, encoding) if head else decoded_file(path, encoding)
     read = _Text(decoded.text, decoded.encoding, decoded.how)

@@ -20,7 +20,7 @@ from vikingd.ingest.unread_files import unread_directory, unread_file
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", GIT, ".hg", ".jj", ".svn"})
 """Directories that are left out unless `include` names them, and `.git` in any case."""
 
-HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, DRAWING = (
+HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, PAGE_FRAME, DRAWING = (
     "hidden",
     "always left out",
     "include",
@@ -28,6 +28,7 @@ HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, DRAWING 
     "max_file_size",
     "secrets",
     "behind the head of data",
+    "navigation, footers and other text around the main part of pages",
     "drawing without text",
 )
 """The rules that are in no ignore file; `unread_files` has more."""

@@ -79,6 +79,7 @@ def _answer(format_: str, encoding: str, descriptor: int) -> tuple[dict[str, Any
         "metadata": document.metadata,
         "time": document.time,
         "lost": document.lost,
+        "around": document.around,
         "encoding": document.encoding,
         "how": document.how,
     }, True

@@ -44,6 +44,8 @@ class Document:
             for source.
         time: the last change that the file states, in microseconds since the epoch.
         lost: reasons why parts of the file are not in `text`.
+        around: bytes of text around the main part of a page, such as navigation, which are not in
+            `text`.
         encoding: the encoding that its text was read in, "" for formats that have one.
         how: the evidence for the encoding, see `encodings.How`; "" without an encoding.
     """
@@ -53,6 +55,7 @@ class Document:
     metadata: dict[str, str | int] = field(default_factory=dict)
     time: int | None = None
     lost: list[str] = field(default_factory=list)
+    around: int = 0
     encoding: str = ""
     how: str = ""
 

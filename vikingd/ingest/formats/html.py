@@ -41,8 +41,10 @@ def read(file: BinaryIO, assumed: str | None = None) -> Document:
         soup.head.decompose()
     main = soup.find_all(lambda tag: tag.name == "main" or tag.get("role") == "main")
     whole: Tag = main[0] if len(main) == 1 and main[0].get_text(strip=True) else soup
+    size = _size(soup)
     for element in whole.find_all(_is_page_frame):
         element.decompose()
+    around = size - _size(whole)
     pages = Pages()
     pages.add(markdown(whole))
     if not (text := pages.text()):
@@ -50,7 +52,7 @@ def read(file: BinaryIO, assumed: str | None = None) -> Document:
     lost = hidden_parts(hidden)
     if page.wrong:
         lost.append(f"{page.wrong:,} places are not {page.encoding}, and became U+FFFD")
-    document = Document(text, title, {"format": "html"}, time, lost)
+    document = Document(text, title, {"format": "html"}, time, lost, around)
     document.encoding, document.how = page.encoding, page.how
     return document
 
@@ -69,6 +71,11 @@ def _source(page: Decoded) -> Document:
     document = Document(page.text, lost=lost)
     document.encoding, document.how = page.encoding, page.how
     return document
+
+
+def _size(tag: Tag) -> int:
+    """Return the number of bytes of the text in an element, without white space."""
+    return sum(len(word.encode(errors="replace")) for word in tag.get_text(" ").split())
 
 
 def _is_page_frame(tag: Tag) -> bool:
