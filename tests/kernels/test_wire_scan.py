@@ -16,7 +16,7 @@ from tests.tiers import examples
 from vikingd.domain.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.wire.request_intake import fault_in, parsed
-from vikingd.wire.request_limits import BUDGETS, TABLE, Guard, Most, guards
+from vikingd.wire.request_limits import BUDGETS, TABLE, FieldLimit, Guard, guards
 
 GUARDS = {
     kind: Guard(kind.DESCRIPTOR)
@@ -301,5 +301,5 @@ def test_every_field_that_can_be_long_has_a_limit_in_the_table() -> None:
                 is_limited = name in TABLE or one.name in TABLE
                 assert is_limited or not (long or is_struct), name
     assert {name for name in TABLE if not name.startswith("google.")} <= known
-    assert {name for name, most in TABLE.items() if most == Most()} == BOUNDED_BY_THE_MESSAGE
+    assert {name for name, most in TABLE.items() if most == FieldLimit()} == BOUNDED_BY_THE_MESSAGE
     assert list(BUDGETS)[: wire.UNKNOWN + 1] == ["all", "unknown"]

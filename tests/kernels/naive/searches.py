@@ -88,7 +88,7 @@ def parts_of_files(
     above = found.directory_final[file.parent.id]
     title = found.titles[file.id]
     final = final_score(smoothed, above, b, title)
-    return dense, words, w, own, smoothed, above, b, title, *[0.0] * 5, final
+    return dense, words, w, own, smoothed, above, b, title, *[0.0] * 6, final
 
 
 def sampled_scores(

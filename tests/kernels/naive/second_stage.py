@@ -50,14 +50,10 @@ def adjust(
         if u is not None and x is not None:
             moved = u + 0.3 * m
             length = float(np.sqrt(1 + 0.6 * float(u @ m) + 0.09 * float(m @ m)))
-            feedback = (
-                0.25
-                * gate(file, 20, 60)
-                * (max(0.0, float(x @ moved) / length) - max(0.0, float(x @ u)))
-            )
-        ranks = rank(words, [one.words for one in first]) * rank(
-            meaning, [o.meaning for o in first]
-        )
+            gain = max(0.0, float(x @ moved) / length) - max(0.0, float(x @ u))
+            feedback = 0.25 * gate(file, 20, 60) * gain
+        ranks = place_of(words, [one.words for one in first])
+        ranks *= place_of(meaning, [one.meaning for one in first])
         added = (
             feedback,
             0.03 * covered(file, top, query.terms if query.use_lexical else {}),
@@ -76,7 +72,7 @@ def gate(file: File, few: int, many: int) -> float:
     return min(max((sum(len(t.terms) for t in file.texts) - few) / (many - few), 0.0), 1.0)
 
 
-def rank(score: float, scores: Sequence[float]) -> int:
+def place_of(score: float, scores: Sequence[float]) -> int:
     """Return the rank of a score, from 1; scores that tie have the same."""
     return 1 + sum(other > score + 1e-6 for other in scores)
 
