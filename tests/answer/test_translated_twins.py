@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -39,10 +38,9 @@ def pages() -> Iterator[MessageClient]:
                 Draft(f"{TOP}/tool/README.md", content=ENGLISH["coffee"]),
                 Draft(f"{TOP}/tool/README.zh-CN.md", content=CHINESE["coffee"]),
                 Draft(f"{TOP}/plain/tides.md", content=ENGLISH["tides"]),
-            ]
+            ],
+            wait_for_vectors=True,
         )
-        while client.stats().embedder.backlog:
-            time.sleep(0.05)
         yield client
 
 
