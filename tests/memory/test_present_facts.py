@@ -93,6 +93,10 @@ def test_a_known_fact_comes_before_what_is_not_newer() -> None:
         ("你还记得我住在哪里吗？", {"home"}),
         ("我们家的狗叫什么名字？", {"狗", "狗 is called"}),
         ("我的血型是什么？", {"血型"}),
+        ("How old am I?", {"age"}),
+        ("我多大了？", {"age"}),
+        ("我今年几岁了？", {"age"}),
+        ("What is my first name?", {"name"}),
         ("Where do I live and work?", set()),
         ("Where does Tom live?", set()),
         ("我住的酒店在哪里？", set()),
@@ -103,7 +107,15 @@ def test_questions_ask_for_relations(question: str, keys: set[str]) -> None:
     assert asked_of([question]) == (frozenset(keys), False)
 
 
-@pytest.mark.parametrize("question", ["Where did I live before Delft?", "我之前在哪儿上班？"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Where did I live before Delft?",
+        "what was my old job?",
+        "我之前在哪儿上班？",
+        "我住过哪儿了？",
+    ],
+)
 def test_questions_about_the_past_ask_for_no_present_fact(question: str) -> None:
     """The turns that say what was are not moved behind, and no fact is moved to the front."""
     assert asked_of([question, "Where do I live?"]) == (frozenset(), True)
