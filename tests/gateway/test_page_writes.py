@@ -134,7 +134,9 @@ def test_an_upload_waits_and_goes_on(browser: Browser, served: Site, tmp_path: P
         question.get_by_role("button", name="Send them all").click()
         go_on(tab, waiting)
         expect(drop).to_contain_text("2 of 2 files are stored.")
-    assert sorted(tries) == ["one.md", "one.md", "two.md"]
+    # Both files are sent at once, and the busy answer is that to the first to arrive.
+    assert len(tries) == 3
+    assert set(tries) == {"one.md", "two.md"}
     assert not served.client.exists("viking://resources/third.txt")
 
 
