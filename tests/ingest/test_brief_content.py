@@ -159,9 +159,7 @@ def test_a_long_file_of_keys_tells_its_first_ones(name: str, content: str, told:
     assert all(one in abstract for one in told), abstract
 
 
-@pytest.mark.skipif(
-    not has_outline("a.vue"), reason="no grammar of Vue: pip install 'vikingd[server]'"
-)
+@pytest.mark.skipif(not has_outline("a.vue"), reason="no grammar of Vue: pip install '.[server]'")
 def test_a_component_tells_its_properties_and_components() -> None:
     """Variables that only set a component up, and the hooks of Vue, tell nothing."""
     script = (

@@ -59,7 +59,7 @@ def test_the_present_fact_is_first_and_strong(life: Client, question: str, answe
 
 def ranked(asked: Asked, known: list[int], *of: tuple[str, str, int, float]) -> list[int]:
     """Return the order of memories, each with its file, section, time and score."""
-    found = [Found(f"{ROOT}/{uri}", section, time, 0) for uri, section, time, _ in of]
+    found = [Found(f"{ROOT}/{uri}", section, time) for uri, section, time, _ in of]
     scores = ranked_now(asked, found, known, np.array([score for *_, score in of]))
     return [int(i) for i in np.argsort(-scores, kind="stable")]
 

@@ -37,13 +37,12 @@ import numpy as np
 from viking_kernels import answer_features
 from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE
 from viking_kernels.bm25 import SCORE_FLOOR
-from viking_kernels.node_scores import DENSE_WEIGHT
+from viking_kernels.node_scores import DENSE_WEIGHT, script_mismatch
 
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import Scored
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Strength
 from vikingd.domain.retrieve_query import Mode
-from vikingd.domain.text import NONE as UNKNOWN
 from vikingd.plan.find_plan import FIRST, FindScope
 from vikingd.plan.query_scope import QueryScope
 from vikingd.plan.retrieve_plan import TextScope
@@ -222,8 +221,7 @@ def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
     if not len(scope.terms.hashes):
         return MEANING
     of_text = scope.snapshot.tree.texts.script.item(row) if row >= 0 else script
-    # `script_mismatch` of the kernels, which takes microseconds to call
-    return ACROSS if of_text != script and UNKNOWN not in (of_text, script) else BOTH
+    return ACROSS if script_mismatch(of_text, script) else BOTH
 
 
 def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:

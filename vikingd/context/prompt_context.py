@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A piece of which the built text shows nothing, not even a summary of its source.
+    """A piece that the built text leaves out, together with the summaries of its source.
 
     The reason is DUPLICATE (a better piece says the same, perhaps in another language), EMPTY (no
     text), BUDGET (this or an earlier piece did not fit) or GONE (there is no such context or

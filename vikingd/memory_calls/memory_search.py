@@ -19,7 +19,7 @@ from vikingd.answer.confidence import Features
 from vikingd.answer.find_hits import taking_turns
 from vikingd.answer.ranked_lists import fused, merged
 from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
-from vikingd.answer.texts_by_row import key_of, name_of, shown, vector_of
+from vikingd.answer.texts_by_row import key_of, name_of, section_of, shown, vector_of
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import cancellation
 from vikingd.domain.answers import (
@@ -173,15 +173,14 @@ class MemorySearch:
         confidence, is_kept = kept_by_floor(
             found.features, self._engine.embedding.model, query.floor, len(found.rows)
         )
-        said, asked = found_in(self._snapshot, found.rows, found.entries), self._asked_now()
-        known = known_facts(asked, said, self._snapshot)
+        asked = self._asked_now()
+        known = known_facts(asked, self._snapshot, found.rows)
         left_out = 0
         if known:
             confidence = NAMED
         elif not is_kept:
             kept = self._of_named_days(found)
             left_out, found = len(found.rows) - len(kept.rows), kept
-            said = found_in(self._snapshot, found.rows, found.entries)
             confidence = NAMED if kept.rows else confidence
         if self.needs_vector and any(vector is not None for vector in vectors):
             degraded += note_on_waiting(self._engine, self._snapshot, self._scopes)
@@ -189,8 +188,9 @@ class MemorySearch:
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
-        past = sum(is_earlier(one.section) for one in said)
+        past = sum(is_earlier(section_of(self._snapshot, row)) for row in found.rows)
         if past or known:
+            said = found_in(self._snapshot, found.rows, found.entries)
             scores = ranked_now(asked, said, known, scores)
             order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)

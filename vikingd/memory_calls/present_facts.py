@@ -24,7 +24,7 @@ _IN_JOURNAL = "/journal/"
 
 
 class Found(NamedTuple):
-    """A memory that a search found, by the row of its text in a snapshot.
+    """A memory that a search found.
 
     `time` is the time when it was said; facts have that of the message that states them.
     """
@@ -32,31 +32,31 @@ class Found(NamedTuple):
     uri: str
     section: str
     time: int | None
-    row: int
 
 
 def found_in(snapshot: Snapshot, rows: Sequence[int], of: Sequence[Entry]) -> list[Found]:
     """Return memories by the rows of their texts and their entries."""
     return [
-        Found(name_of(snapshot, row)[0], section_of(snapshot, row), one.time, row)
+        Found(name_of(snapshot, row)[0], section_of(snapshot, row), one.time)
         for row, one in zip(rows, of, strict=True)
     ]
 
 
-def known_facts(asked: Asked, found: Sequence[Found], snapshot: Snapshot) -> list[int]:
+def known_facts(asked: Asked, snapshot: Snapshot, rows: Sequence[int]) -> list[int]:
     """Return the indices of the present facts that answer a question about a relation.
 
     "The user works at Acme." answers "where do I work?", and the language does not matter.
     """
+    if not asked.keys:
+        return []
     return [
         i
-        for i, one in enumerate(found)
-        if asked.keys
-        and _IN_JOURNAL not in one.uri
-        and not is_earlier(one.section)
+        for i, row in enumerate(rows)
+        if _IN_JOURNAL not in name_of(snapshot, row)[0]
+        and not is_earlier(section_of(snapshot, row))
         and any(
             fact.holds and fact.key in asked.keys
-            for fact in relations_of(entries.said(shown(snapshot, one.row).text))
+            for fact in relations_of(entries.said(shown(snapshot, row).text))
         )
     ]
 

@@ -42,7 +42,7 @@ def readable_memories(engine: Engine, ids: Sequence[int], caller: Caller) -> lis
 
 
 def memories_shown(engine: Engine, built: BuiltContext) -> list[int]:
-    """Return the ids of the memories of which a built context shows at least a part.
+    """Return the ids of the memories that a built context shows, whole or in part.
 
     This reads the store.
     """

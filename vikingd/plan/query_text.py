@@ -111,28 +111,34 @@ _KIND = (
     r"|typedef|macro|module|namespace|constant|const|variable|var|component|hook|object|record"
     r"|protocol|impl))"
 )
-_DEFINITION = tuple(
-    re.compile(rf"\s*(?:{pattern})\s*[?？.。!！]*\s*", re.IGNORECASE)
-    for pattern in (
-        _DEFINED,
-        rf"{_KIND}\s+{_DEFINED}(?:\(.*\))?",
-        rf"(?:where|in\s+(?:which|what)\s+(?:file|module))(?:\s+(?:is|are|was|did|do|does)|'s)\s+"
-        rf"(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}(?:\s+{_KIND})?\s+"
-        r"(?:defined|declared|implemented|definition|located)",
-        rf"(?:which|what)\s+(?:file|module)\s+(?:defines|declares|implements|has|contains)\s+"
-        rf"(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}",
-        rf"(?:(?:find|show|get|go\s+to|jump\s+to)\s+)?(?:me\s+)?(?:the\s+)?"
-        rf"(?:definition|declaration|implementation|source)\s+of\s+(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}"
-        rf"(?:\s+{_KIND})?",
-        rf"{_DEFINED}\s+(?:definition|declaration|implementation)",
-        rf"(?:类|函数|方法|接口|结构体|类型|变量|常量)?\s*{_DEFINED}\s*(?:这个|的)?(?:类|函数|方法|接口|结构体|类型|变量|常量)?"
-        r"\s*(?:是)?(?:在|定义在|声明在|实现在)?\s*(?:哪里|哪儿|哪个文件|何处|什么地方)(?:里|中)?"
-        r"(?:被)?(?:定义|声明|实现)?的?",
-        rf"(?:哪里|哪儿|哪个文件|什么地方)(?:里|中)?(?:定义|声明|实现)了?\s*{_DEFINED}",
-        rf"(?:查找|找到|找|查看)?\s*{_DEFINED}\s*的(?:定义|声明|实现|源码)",
+
+
+def _questions(*patterns: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(
+        re.compile(rf"\s*(?:{pattern})\s*[?？.。!！]*\s*", re.IGNORECASE) for pattern in patterns
     )
+
+
+_ENGLISH_DEFINITION = _questions(
+    _DEFINED,
+    rf"{_KIND}\s+{_DEFINED}(?:\(.*\))?",
+    rf"(?:where|in\s+(?:which|what)\s+(?:file|module))(?:\s+(?:is|are|was|did|do|does)|'s)\s+"
+    rf"(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}(?:\s+{_KIND})?\s+"
+    r"(?:defined|declared|implemented|definition|located)",
+    rf"(?:which|what)\s+(?:file|module)\s+(?:defines|declares|implements|has|contains)\s+"
+    rf"(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}",
+    rf"(?:(?:find|show|get|go\s+to|jump\s+to)\s+)?(?:me\s+)?(?:the\s+)?"
+    rf"(?:definition|declaration|implementation|source)\s+of\s+(?:the\s+)?(?:{_KIND}\s+)?{_DEFINED}"
+    rf"(?:\s+{_KIND})?",
+    rf"{_DEFINED}\s+(?:definition|declaration|implementation)",
 )
-_ENGLISH = 6  # patterns; all after them need Chinese words
+_CHINESE_DEFINITION = _questions(
+    rf"(?:类|函数|方法|接口|结构体|类型|变量|常量)?\s*{_DEFINED}\s*(?:这个|的)?(?:类|函数|方法|接口|结构体|类型|变量|常量)?"
+    r"\s*(?:是)?(?:在|定义在|声明在|实现在)?\s*(?:哪里|哪儿|哪个文件|何处|什么地方)(?:里|中)?"
+    r"(?:被)?(?:定义|声明|实现)?的?",
+    rf"(?:哪里|哪儿|哪个文件|什么地方)(?:里|中)?(?:定义|声明|实现)了?\s*{_DEFINED}",
+    rf"(?:查找|找到|找|查看)?\s*{_DEFINED}\s*的(?:定义|声明|实现|源码)",
+)
 _LONGEST_DEFINITION = 200  # characters of a question for a definition
 _DOTS = re.compile(r"\.|::|#|->|/")
 
@@ -271,7 +277,8 @@ def asked_definition(text: str) -> tuple[str, ...]:
     """
     if len(text) > _LONGEST_DEFINITION:
         return ()
-    for pattern in _DEFINITION[:_ENGLISH] if text.isascii() else _DEFINITION:
+    chinese = () if text.isascii() else _CHINESE_DEFINITION
+    for pattern in (*_ENGLISH_DEFINITION, *chinese):
         if found := pattern.fullmatch(text):
             parts = _DOTS.split(found["name"])
             return (".".join(parts[-2:]), parts[-1]) if parts[1:] else (parts[0],)

@@ -348,7 +348,7 @@ def _text(path: Path, content: bytes | None) -> str:
 
 
 def _copied(path: Path) -> Path:
-    """Copy a file to NAME.bak beside it, or NAME.bak2 and so on; return the path of the copy."""
+    """Copy a file to the first free name of NAME.bak, NAME.bak2, ...; return the new path."""
     number, backup = 1, path.with_name(f"{path.name}.bak")
     while backup.exists():
         number += 1

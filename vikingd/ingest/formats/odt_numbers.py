@@ -40,7 +40,7 @@ class ListNumbers:
         return cls(styles)
 
     def begin(self, element: Any, style: str, level: int) -> None:
-        """Begin a list at a level, from 1: anew, or where an earlier list ended."""
+        """Begin a list at a level (from 1); it starts to count, or continues an earlier list."""
         goes_on = element.get(f"{_TEXT}continue-numbering") == "true"
         if level > 1:
             if not goes_on:
