@@ -8,7 +8,7 @@ int8 codes, which are computed again here.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks.adjusted import FileFacts, FirstStage, adjusted
 from benchmarks.recomputed_codes import NEGLIGIBLE, Codes
+from benchmarks.recomputed_words import Documents, counts_in_length, length_of
 from benchmarks.stored import F64, Stored, StoredContext, StoredText
 from vikingd.domain.text import NONE, SCRIPTS, script_of
 from vikingd.index.lexicon.tokens import (
-    UNCOUNTED,
     indexed_terms,
     parts,
     query_terms,
@@ -30,7 +30,7 @@ from vikingd.index.lexicon.turns import asks, speaker_of
 from vikingd.times.time_phrases import spans
 
 ROOT = "viking://"
-K1, B, LEAST_BEST, TITLE = 1.2, 0.75, 0.2, 0.1
+LEAST_BEST, TITLE = 0.2, 0.1
 DENSE_WEIGHT = 0.5
 TERMS_ENOUGH = 2  # terms in common with a title for its whole bonus
 OTHER_SCRIPT, CAP_SLOPE, BEST_BY_WORDS = 0.8, 1e-3, 64
@@ -93,7 +93,7 @@ class Recomputation:
         self._texts: list[StoredText] = []
         self._counts: list[Counter[str]] = []  # terms of each text
         self._titles = {
-            c.uri: frozenset(filter(_counts_in_length, indexed_terms(c.title)))
+            c.uri: frozenset(filter(counts_in_length, indexed_terms(c.title)))
             for c in inside
             if "titles" not in without
         }
@@ -105,8 +105,8 @@ class Recomputation:
             for i, text in enumerate(context.texts):
                 self._add(context, text, first=i == 0)
 
-        self._by_words = _Documents(self._counts)
-        self._directories_by_words = _Documents([self._documents[d] for d in self._directories])
+        self._by_words = Documents(self._counts)
+        self._directories_by_words = Documents([self._documents[d] for d in self._directories])
         self._known = {term_hash(term) for counts in self._counts for term in counts}
         # Each vector minus the centroid of its script; zeros if a text has none.
         self._centred = np.zeros((len(self._texts), stored.prior.shape[1]))
@@ -154,7 +154,7 @@ class Recomputation:
         siblings = self._files_of[_parent(context.uri)]
         at = siblings.index(context.uri)
         return FileFacts(
-            sum(map(_length, counts)),
+            sum(map(length_of, counts)),
             frozenset().union(*counts),
             speaker_of(passages.get(1, "")),
             any(map(asks, passages.values())),
@@ -425,46 +425,6 @@ def _node_score(dense: float, lexical: float, use_dense: bool, missing: bool) ->
     if not use_dense:
         return lexical
     return dense if missing else DENSE_WEIGHT * dense + (1 - DENSE_WEIGHT) * lexical
-
-
-class _Documents:
-    """An inverted index of documents."""
-
-    def __init__(self, documents: Sequence[Mapping[str, int]]) -> None:
-        lengths = list(map(_length, documents))
-        average = max(1.0, sum(lengths) / max(1, len(documents)))
-        self._norms = [K1 * (1 - B + B * length / average) for length in lengths]
-        self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for i, document in enumerate(documents):
-            for term, tf in document.items():
-                self._postings[term].append((i, tf))
-
-    def idf(self, term: str) -> float:
-        """Return Lucene's idf of a term."""
-        df = len(self._postings.get(term, ()))
-        return math.log(1 + (len(self._norms) - df + 0.5) / (df + 0.5))
-
-    def bm25(self, weights: Mapping[str, float]) -> list[float]:
-        """Return Lucene's BM25 of each document, divided by the ideal: the sum of weight * idf."""
-        scores = [0.0] * len(self._norms)
-        ideal = 0.0
-        for term, weight in weights.items():
-            found = self._postings.get(term, [])
-            gain = weight * self.idf(term)
-            ideal += gain
-            for i, tf in found:
-                scores[i] += gain * tf / (tf + self._norms[i])
-        return [score / ideal for score in scores] if ideal > 0 else scores
-
-
-def _length(document: Mapping[str, int]) -> int:
-    """Return the number of terms of a document that count in its length."""
-    return sum(tf for term, tf in document.items() if _counts_in_length(term))
-
-
-def _counts_in_length(term: str) -> bool:
-    """Return False for a part of a name, see `vikingd.index.lexicon.tokens`."""
-    return term_hash(term) < UNCOUNTED
 
 
 def _means(stored: Stored, scope: str) -> F64:
