@@ -107,12 +107,13 @@ def adjust(
         search: scratch.lexical holds the lexical scores.
     """
     scope = search.scope
-    lengths = np.empty(chosen.shape[0], np.float64)
-    for i in range(chosen.shape[0]):
-        lengths[i] = _count_terms(windows[chosen[i], 0], search)
-    _add_feedback(chosen, lengths, parts, best, search)
+    if search.query.use_dense and chosen.shape[0] > 0:
+        lengths = np.empty(chosen.shape[0], np.float64)
+        for i in range(chosen.shape[0]):
+            lengths[i] = _count_terms(windows[chosen[i], 0], search)
+        _add_feedback(chosen, lengths, parts, best, search)
+        _add_agreement(chosen, lengths, parts)
     _add_cover(chosen, windows, parts, gains, terms, ranges, search)
-    _add_agreement(chosen, lengths, parts)
     _add_reply(chosen, windows, parts, search)
     for i in range(chosen.shape[0]):
         at = chosen[i]
@@ -130,8 +131,6 @@ def adjust(
 @njit
 def _add_feedback(chosen: I64, lengths: F64, parts: F64, best: I32, search: Search) -> None:
     query = search.query
-    if not query.use_dense or chosen.shape[0] == 0:
-        return
     mean = _mean_of_first(chosen, parts, best, search)
     along, square = lanes.product(mean, query.direction), lanes.product(mean, mean)
     length = np.sqrt(1.0 + 2.0 * PSEUDO * along + PSEUDO * PSEUDO * square)
