@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from viking_kernels.arrays import (
     F32,
     I8,
@@ -273,13 +274,15 @@ class Snapshot:
             return True
         tail = terms.tail_text[: terms.tail_from[1]]
         tail = tail[texts.tombstoned[tail] > self.revision]
-        return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
+        return bool(self._are_below(texts.directory[tail], scope.root).any())
 
-    def _is_below(self, row: int, top: int) -> bool:
+    def _are_below(self, rows: I32 | I64, top: int) -> npt.NDArray[np.bool_]:
+        """Return which directories [n] are below a directory, or are it."""
         # The row of a parent is lower than the row of its child.
-        while row > top:
-            row = int(self.tree.directories.parent[row])
-        return row == top
+        while (deeper := rows > top).any():
+            rows = np.where(deeper, self.tree.directories.parent[rows], rows)
+        below: npt.NDArray[np.bool_] = rows == top
+        return below
 
     def waiting_below(self, root: int) -> int:
         """Return the number of texts below a directory that have no vector yet; it is cached."""
@@ -292,8 +295,7 @@ class Snapshot:
             waits &= self.text_embeddable != 0
             counts = np.bincount(texts.directory[waits])
             rows = np.flatnonzero(counts)
-            within = [self._is_below(row, root) for row in rows.tolist()]
-            count = self._waiting[root] = int(counts[rows[within]].sum())
+            count = self._waiting[root] = int(counts[rows[self._are_below(rows, root)]].sum())
         return count
 
     def counts(self, root: int) -> I64:
