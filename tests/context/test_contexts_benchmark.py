@@ -45,19 +45,19 @@ def sets(tmp_path: Path) -> Path:
 def test_a_larger_budget_tells_more(
     sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A small budget shows the longer page by its abstract, a larger one has its text."""
+    """A small budget shows the longer page by its beginning, a larger one has all of it."""
     out, store = tmp_path / "figures.json", tmp_path / "store"
     where = "--datasets", str(sets), "--store", str(store), "--json", str(out)
-    contexts.main([*where, "--provider", "none", "--tokens", "24", "200"])
+    contexts.main([*where, "--provider", "none", "--tokens", "32", "200"])
     small, large = json.loads(out.read_text())
-    assert (small["budget"], large["budget"]) == (24, 200)
+    assert (small["budget"], large["budget"]) == (32, 200)
     for one in (small, large):
         assert (one["found"], one["shown"], one["all_shown"]) == (1.0, 1.0, 1.0)
         assert 0 < one["tokens"] <= one["budget"]
     fields = "told", "passages", "all_told", "abstracts", "overviews", "contents"
-    assert [small[field] for field in fields] == [0.5, 0.5, 0.0, 1.0, 0.0, 1.0]
+    assert [small[field] for field in fields] == [0.5, 0.5, 0.0, 0.0, 0.0, 2.0]
     assert [large[field] for field in fields] == [1.0, 1.0, 1.0, 0.0, 0.0, 2.0]
-    assert capsys.readouterr().out.splitlines()[1].startswith("ferry      24")
+    assert capsys.readouterr().out.splitlines()[1].startswith("ferry      32")
 
 
 @pytest.mark.parametrize(

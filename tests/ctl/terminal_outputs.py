@@ -105,13 +105,17 @@ DEEP = (
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "2026-01-01 00:00:00"),
     (re.compile(r"\d+\.\d+ ms"), "1.0 ms"),
+    (re.compile(r"(1\.0 ms,)\s+(revision)\s+(\d)"), r"\1 \2 \3"),
     (re.compile(r"after \d+\.\d s|in \d+\.\d s"), "in 1.0 s"),
     (re.compile(r"\d+\.\d (KiB|MiB|GiB)"), r"1.0 \1"),
     (re.compile(r"(?m)^store(\s+)\S+"), r"store\1DIRECTORY"),
     (re.compile(r"generation \d+"), "generation 1"),
     (re.compile(r"bytes given back to the disk: [\d,]+"), "bytes given back to the disk: 0"),
 )
-"""One rule for each kind of text that differs from run to run; a mask keeps the form."""
+"""One rule for each kind of text that differs from run to run; a mask keeps the form.
+
+The digits of a duration decide where a narrow terminal breaks the line after it.
+"""
 
 
 class Printed(NamedTuple):
