@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ MOST = 8.0
 SIZES = [1 << bits for bits in range(8, 21, 2)]
 STEP, NOISE = 10, 1.0
 """A field of four times the size may take ten times as long, and so many seconds more."""
+_QUIET = 0.1  # seconds of processor time in three seconds without a call
 TREE = "viking://resources/growth"
 
 FAMILIES: dict[str, Callable[[int], str]] = {
@@ -89,6 +91,7 @@ class Daemon:
         assert self.process.stdout is not None
         self.channel = grpc.insecure_channel(self.process.stdout.readline().split()[-1])
         self.cost("Put", BASES["Put"])
+        self._settle()
 
     def cost(self, name: str, request: Message) -> tuple[float, bool]:
         """Return the seconds of processor time of a call, and whether its field was refused."""
@@ -101,6 +104,13 @@ class Daemon:
         code = answer.code()  # waits
         assert code is not grpc.StatusCode.INTERNAL, answer.details()
         return self._seconds() - before, code is grpc.StatusCode.INVALID_ARGUMENT
+
+    def _settle(self) -> None:
+        """Wait until the daemon has loaded what it loads in a quiet second after its start."""
+        before = -1.0
+        while self._seconds() - before > _QUIET:
+            before = self._seconds()
+            time.sleep(3)
 
     def _seconds(self) -> float:
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -189,7 +199,6 @@ def _set(message: Message, field: FieldDescriptor, text: str) -> None:
 def test_growth(name: str, growing: Daemon) -> None:
     """No field of this RPC makes a call costly, whatever its size and content are."""
     base = BASES.get(name) or GetMessageClass(RPCS[name][1].input_type)()
-    growing.cost(name, base)  # the first call loads what the others use
     for path, grow in fields(base):
         for family, text in FAMILIES.items():
             last = 0.0
