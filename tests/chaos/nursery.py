@@ -68,8 +68,8 @@ def load() -> None:
 
     from tests.chaos import asking
     from vikingd.daemon import (
+        daemon_lifecycle,  # noqa: F401
         kernel_warm_up,
-        running_daemon,  # noqa: F401
     )
 
     kernel_warm_up.compile_kernels(lambda _: None)

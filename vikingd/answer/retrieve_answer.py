@@ -15,14 +15,14 @@ from viking_kernels.arrays import F32
 from vikingd.answer.confidence import confidence_of, confidence_to_show, features_of_texts
 from vikingd.answer.equal_texts import preferences
 from vikingd.answer.filtered_files import Listed, list_files
-from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
-from vikingd.answer.text_ranking import (
+from vikingd.answer.hybrid_ranking import (
     DEEPER,
     MOST_DEPTH,
     ranked_by_both,
     ranked_by_meaning,
     ranked_by_words,
 )
+from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.texts_by_row import key_of, name_of, vector_of
 from vikingd.domain import cancellation
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage

@@ -13,8 +13,8 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.client.methods import RetryCondition, method, stream
-from vikingd.client.values import each
+from vikingd.client.method_declarations import RetryCondition, method, stream
+from vikingd.client.value_conversion import each
 from vikingd.domain.rights import Right
 from vikingd.pb import access_pb2, admin_pb2
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vikingd.client.conversation import Conversation, session_message, session_of
-from vikingd.client.methods import method
+from vikingd.client.method_declarations import method
 from vikingd.client.results import (
     BuiltContext,
     ContextItem,
@@ -21,7 +21,7 @@ from vikingd.client.results import (
     SearchResult,
     context_items,
 )
-from vikingd.client.values import (
+from vikingd.client.value_conversion import (
     Many,
     count_of,
     each,
@@ -40,7 +40,7 @@ from vikingd.domain.search_query import SearchMode
 from vikingd.pb import retrieval_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.values import Vector
+    from vikingd.client.value_conversion import Vector
 
 _SENT_MESSAGES = 20  # the planner reads the last five; a long session must fit into a request
 

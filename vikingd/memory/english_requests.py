@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from vikingd.domain.extract import Meant
-from vikingd.memory.clause_forms import in_both
+from vikingd.memory.clause_patterns import in_both
 from vikingd.memory.forget_forms import Asked, Patterns
 
 _FORM = Patterns("english_requests")

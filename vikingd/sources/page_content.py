@@ -14,8 +14,8 @@ import lxml.html
 from lxml import etree
 
 from vikingd.domain.text import one_line
+from vikingd.ingest.formats.declared_encoding import stated_label
 from vikingd.ingest.formats.encodings import decode
-from vikingd.ingest.formats.stated_labels import stated_label
 from vikingd.sources.page_addresses import canonical
 
 MARKDOWN = "text/markdown"

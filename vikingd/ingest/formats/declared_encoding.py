@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vikingd.ingest.formats.labels import encoding_of
+from vikingd.ingest.formats.encoding_labels import encoding_of
 
 _LOOKED_AT = 1 << 14  # bytes; browsers read 1,024 first, and start again for a label after them
 _XML = re.compile(rb"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]+)[\"']", re.I)

@@ -15,7 +15,7 @@ def _words(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
-BEGINNINGS = _words(files(__package__).joinpath("ordinary_words_en.txt").read_text("utf-8"))
+BEGINNINGS = _words(files(__package__).joinpath("common_words_en.txt").read_text("utf-8"))
 """English words that begin sentences and headings, and are no names."""
 
 ACRONYMS = _words("api cli faq id ok os pdf todo ui url")
