@@ -180,9 +180,15 @@ def _listing(plan: RetrievePlan) -> RetrieveHits:
 def _pool(
     scope: TextScope, vector: F32 | None, ready: Mapping[str, RankedList], stages: list[Stage]
 ) -> _Pool:
-    """Return the candidate hits of a scope, at least as many as the query shows if there are.
+    """Return the candidate hits of a scope: at least `query.top_k`, if there are so many.
 
-    The search is repeated with longer lists until no further text can be one of them.
+    The search is repeated with longer lists until no further text can be among the best `top_k`.
+
+    Args:
+        scope: the scope.
+        vector: the query's vector; None: words alone count.
+        ready: ranked lists that were computed before, by name.
+        stages: the timed steps of the answer, to which each search is added.
     """
     depth = scope.depth
     while True:

@@ -155,10 +155,14 @@ class MemorySearch:
         return any(scopes and all(one.by_meaning for one in scopes) for scopes in self._asked)
 
     def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience that fit into the budget.
+        """Return the memories of the highest salience that fit into the query's budget of tokens.
 
-        `vectors` are those of `texts`. Questions beyond the last vector are searched by words
-        alone.
+        Salience is the rank of a memory by meaning, reinforcement, age and accesses.
+
+        Args:
+            vectors: the vectors of the questions `texts`, in their order. A question is searched by
+                words alone if its vector is None or missing at the end.
+            degraded: notes for the reply.
         """
         started, query = perf_counter(), self._query
         found = self._candidates(vectors)
