@@ -196,9 +196,10 @@ def describe(
 
 @stream(admin_pb2.BackupResponse, BackupPiece)
 def backup() -> admin_pb2.BackupRequest:
-    """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
+    """Copy the store while the daemon serves, and yield the bytes of the file in blocks.
 
-    Each piece has the size of the whole file. With fewer bytes the copy is incomplete.
+    Each BackupPiece has a block and the size of the whole file. With fewer bytes the copy is
+    incomplete.
     """
     return admin_pb2.BackupRequest()
 

@@ -142,7 +142,8 @@ def search(
         score_threshold: return only results that score more than this, in [0, 1].
         where: a filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None: computed per query.
-        mode: with SearchMode.THINKING a reranker decides the order.
+        mode: with SearchMode.THINKING a reranker decides the order, if the daemon has one; with
+            SearchMode.QUICK the scores by meaning and words do.
         trace: return the trace of each query.
         min_revision: answer from this revision or a later one.
     """

@@ -1,4 +1,4 @@
-"""The running daemon: engine, services and health, from start to stop."""
+"""The life of a daemon from its start to its stop: engine, services, health and signals."""
 
 from __future__ import annotations
 

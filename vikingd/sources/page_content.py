@@ -1,4 +1,4 @@
-"""The content of an answer: the main part of a page with its links, or a text or PDF as it is."""
+"""The content of an HTTP response: the main part of a page with links, or a text or PDF as is."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Unfit(Exception):
 
 @dataclass(slots=True)
 class PageContent:
-    """The content of an answer, as it is stored.
+    """The content of an HTTP response, as it is stored.
 
     Attributes:
         kind: "html", "pdf", "markdown" or "text".
@@ -81,7 +81,7 @@ class PageContent:
 
 
 def read_content(data: bytes, stated_type: str, address: str, robots: str = "") -> PageContent:
-    """Read the content of an answer.
+    """Read the content of an HTTP response.
 
     Args:
         data: the content, decompressed.

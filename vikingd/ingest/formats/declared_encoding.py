@@ -1,4 +1,4 @@
-"""The label of an encoding that a page states in its first bytes, as browsers look for it."""
+"""The encoding that a page declares in its first bytes, as browsers look for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';]+)", re.I)
 
 
 def stated_label(data: bytes) -> str | None:
-    """Return the first known label that a page states; None without one.
+    """Return the first known label of an encoding that a page states; None without one.
 
     A page that states UTF-16 in bytes of ASCII is UTF-8.
     """
