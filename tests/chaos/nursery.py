@@ -40,7 +40,7 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_AS, (order["address_space"],) * 2)
     sys.argv = ["vikingd", *order["arguments"]]
     if order["fresh"]:
-        code = "from vikingd.daemon.start import vikingd; vikingd()"
+        code = "from vikingd.daemon.entry_points import vikingd; vikingd()"
         os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[1:]])
     code = 1
     try:
