@@ -28,7 +28,7 @@ QUERIES = 128
 SHARE = 0.01
 _ONLY_WORDS = 2  # MODE_KEYWORD
 _BATCH = 500
-_GC_THRESHOLDS = (50_000, 20, 100)  # as in vikingd/daemon/running_daemon.py
+_GC_THRESHOLDS = (50_000, 20, 100)  # as in vikingd/daemon/daemon_lifecycle.py
 
 METADATA = (("user-agent", "grpc-python"),)
 """The metadata that a client of gRPC sends."""
@@ -50,14 +50,14 @@ class Site(NamedTuple):
 
 
 SITES = (
-    Site("check and parse", "vikingd.wire.boundary", "parsed"),
+    Site("check and parse", "vikingd.wire.call_interceptor", "parsed"),
     Site("decode", "vikingd.wire.messages.decode", "find_query"),
     Site("decode", "vikingd.wire.messages.retrieve_request", "query_of"),
     Site("plan", "vikingd.plan.find_plan", "compile_find"),
     Site("plan", "vikingd.answer.query_planning", "compile_retrieve"),
     Site("hand over", "vikingd.answer.find_answer", "score"),
     Site("kernel", "vikingd.answer.scored_scope", "kernel.find"),
-    Site("kernel", "vikingd.answer.text_ranking", "flat.keyword_top"),
+    Site("kernel", "vikingd.answer.hybrid_ranking", "flat.keyword_top"),
     Site("hits", "vikingd.answer.find_answer", "find"),
     Site("hits", "vikingd.answer.query_planning", "retrieve"),
     Site("render", "vikingd.wire.retrieval_service", "find_reply"),
@@ -116,7 +116,7 @@ class Served:
         from vikingd.pb import retrieval_pb2_grpc
         from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.admission import Admission
-        from vikingd.wire.boundary import Boundary
+        from vikingd.wire.call_interceptor import Boundary
         from vikingd.wire.retrieval_service import RetrievalService
 
         self.tree = data.tree(nodes)

@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks import daemon, data
 from benchmarks.daemon import say, temporary_store
 from vikingd.client import context_input
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, retrieval_pb2
 

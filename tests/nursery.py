@@ -78,8 +78,8 @@ def load() -> None:
     from vikingd.context import tokenizers
     from vikingd.daemon import (
         child_daemon,  # noqa: F401
+        daemon_lifecycle,  # noqa: F401
         kernel_warm_up,
-        running_daemon,  # noqa: F401
     )
     from vikingd.gateway import http_server as gateway  # noqa: F401
 

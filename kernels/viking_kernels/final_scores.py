@@ -309,10 +309,16 @@ def neighbour_windows(positions: I32, files: Files, scope: Scope) -> I32:
 
 @njit
 def parts_of_files(windows: I32, weights: Weights, search: Search) -> tuple[F64, I32]:
-    """Return the parts that make up the final scores of files.
+    """Return the parts that make up the final scores of n files.
 
-    `windows` are those of `neighbour_windows`. scratch.file_scores holds the exact node scores of
-    the files and of neighbours that count.
+    search.scratch must hold the results of the search: in `file_scores` the exact node scores of
+    the files and, unless weights.neighbours is 0, of their neighbours; in `best`, `titles` and
+    `directories` what belongs to these files.
+
+    Args:
+        windows: [n, 3], the rows of each file and its neighbours, by `neighbour_windows`.
+        weights: the weights of the parts.
+        search: the search.
 
     Returns:
         (parts [n, PARTS], see arrays.DENSE; rows of the best texts [n], -1 none).

@@ -77,9 +77,14 @@ CODED_ALONG, CODED_STEP, CODED_OFFSET, CODED_SLOPE, CODED_ERROR, CODED_ACROSS = 
 
 @inlined
 def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> CodedDirection:
-    """Code a rotated vector of finite length, for products with int4 codes.
+    """Return a vector u, coded for products with int4 codes; see CodedDirection for the formula.
 
-    Fills `factors` [rotated dim]. `dimension` is the number of components before the rotation.
+    Args:
+        direction: [rotated dim] u, of any finite length, rotated as the coded rows are.
+        axis: [rotated dim] the unit vector along which the rows have an exact part, see
+            `quantize.quantize_int4`.
+        dimension: the number of components before the rotation.
+        factors: [rotated dim] is filled with the code of v, the part of u across the axis.
     """
     along, whole = lanes.product(direction, axis), lanes.product(direction, direction)
     largest = 0.0

@@ -131,13 +131,15 @@ def next_run(scripts: U8, start: int, high: int, limit: int) -> Run:
 
 @inlined
 def score_codes(low: int, high: int, search: Search) -> None:
-    """Compute the node scores of the base texts [low, high) from their int8 codes.
+    """Compute the node scores of the texts in rows [low, high) of the base, from int8 codes.
 
-    scratch.code_scores and .code_errors get the results, from index 0 on. All texts get a score,
-    tombstoned or not. Error bounds are at most CODES_TELL.
+    search.scratch.code_scores and .code_errors get the scores and their error bounds, from index 0
+    on. All texts get a score, tombstoned or not. A text whose error bound is above CODES_TELL is
+    scored by its fp32 vector, so that all bounds are at most CODES_TELL.
 
-    Each run takes two passes: the products, which wait for memory, then the arithmetic. LLVM
-    vectorizes the arithmetic as long as a pass has few arrays.
+    The texts are scored in runs of one script. Each run takes two passes: the products, which wait
+    for memory, then the arithmetic. LLVM vectorizes the arithmetic as long as a pass has few
+    arrays.
     """
     start = low
     while start < high:

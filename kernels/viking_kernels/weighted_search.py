@@ -272,9 +272,9 @@ def _beside(row: int, search: Search) -> tuple[int, int]:
 def _best_of_base(plan: WeightedPlan, search: Search, rows: I32, scores: F32, count: int) -> int:
     """Insert the best base texts of the scope into the list of the best; return the list's size.
 
-    The texts with the highest bounds from int4 codes are scored in fp32 first, which gives a floor
-    for the k-th best score. Every other text that may reach the floor is bounded by its int8 code,
-    then scored in fp32.
+    The texts with the highest bounds from int4 codes are scored in fp32 first. The k-th best of
+    these scores is a lower bound of the final one. Every other text that may reach this bound is
+    bounded by its int8 code, then scored in fp32.
     """
     vectors, scope, scratch = search.vectors, search.scope, search.scratch
     texts, allowed, k, low = search.tree.texts, plan.allowed, rows.shape[0], scope.text_low

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from tests.metrics_helpers import Daemon, running
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import access_pb2, contexts_pb2
 
 Metadata = tuple[tuple[str, str | bytes], ...]

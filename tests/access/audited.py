@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 
 from tests.metrics_helpers import Daemon, running
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import access_pb2
 
 READ, WRITE, ADMIN = access_pb2.RIGHT_READ, access_pb2.RIGHT_WRITE, access_pb2.RIGHT_ADMIN

@@ -15,7 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from tests.answer.parts_helpers import REQUESTS, Asker, Writer
 from tests.wire.wire_helpers import to_struct
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 Metadata = tuple[tuple[str, str], ...]

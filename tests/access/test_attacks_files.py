@@ -23,7 +23,7 @@ from tests.patience import eventually
 from vikingd.access.keys import HAD_KEY, KeyStore
 from vikingd.access.keys_file import FILE
 from vikingd.access.records import NewKey
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.domain.errors import Unauthenticated
 from vikingd.domain.rights import Grant, Right
 from vikingd.pb import access_pb2, admin_pb2

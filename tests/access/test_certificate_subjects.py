@@ -13,7 +13,7 @@ from tests.access.tls_helpers import Authority
 from tests.commands import serve_only
 from vikingd.access.peers import subjects_of
 from vikingd.client import Client
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import admin_pb2
 
 KEYS = ("CN=ana", "CN=ana,O=Acme", "CN=Änne", "robot.example", "a\\\\C3")

@@ -19,7 +19,7 @@ from tests.metrics_helpers import running
 from vikingd.access.keys import HAD_KEY, KeyStore
 from vikingd.access.keys_file import FILE
 from vikingd.access.records import NewKey
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.domain.errors import StoreDamaged, Unauthenticated
 from vikingd.domain.rights import Grant, Right
 from vikingd.pb import access_pb2

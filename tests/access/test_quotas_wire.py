@@ -22,7 +22,7 @@ from tests.models.embed_helpers import Endpoint
 from tests.patience import eventually
 from vikingd.client import Client, Draft
 from vikingd.client.client_errors import ClientError, NotFound, QuotaExceeded
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import admin_pb2, contexts_pb2
 
 NOTE = "viking://resources/note.md"

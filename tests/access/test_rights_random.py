@@ -13,7 +13,7 @@ import pytest
 
 from tests.access import rights_model as model
 from tests.daemons import serving
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import access_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 CASES = 300  # of a round

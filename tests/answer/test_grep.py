@@ -21,7 +21,7 @@ from vikingd.client import (
     NotFound,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.domain.contexts import Draft
 from vikingd.pb import contexts_pb2
 

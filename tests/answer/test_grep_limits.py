@@ -14,7 +14,7 @@ from tests.answer.grep_helpers import TOP, collected, put
 from tests.patience import SECONDS, eventually
 from vikingd.client import Client, InvalidField, Unsendable
 from vikingd.client.messages import MessageClient
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import admin_pb2, contexts_pb2
 
 SLOW = "[ab]*a[ab]{900}c"

@@ -40,7 +40,7 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_AS, (order["address_space"],) * 2)
     sys.argv = ["vikingd", *order["arguments"]]
     if order["fresh"]:
-        code = "from vikingd.daemon.start import vikingd; vikingd()"
+        code = "from vikingd.daemon.entry_points import vikingd; vikingd()"
         os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[1:]])
     code = 1
     try:
@@ -68,8 +68,8 @@ def load() -> None:
 
     from tests.chaos import asking
     from vikingd.daemon import (
+        daemon_lifecycle,  # noqa: F401
         kernel_warm_up,
-        running_daemon,  # noqa: F401
     )
 
     kernel_warm_up.compile_kernels(lambda _: None)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tests.chaos import worlds
-from vikingd.client import retrieval_calls, values
+from vikingd.client import retrieval_calls, value_conversion
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import ContextInput
 
@@ -119,7 +119,7 @@ def methods() -> dict[str, type[Message]]:
 
 def corpus() -> dict[str, list[Message]]:
     """Return real requests for every RPC by method name, such as "Put"."""
-    where = values.struct({"$or": [{"n": {"$gte": 3}}, {"lang": {"$in": ["en", "zh"]}}]})
+    where = value_conversion.struct({"$or": [{"n": {"$gte": 3}}, {"lang": {"$in": ["en", "zh"]}}]})
     find = retrieval_calls.find("harbour light", limit=5)
     full = retrieval_pb2.FindRequest(
         query="harbour",
@@ -160,7 +160,7 @@ def corpus() -> dict[str, list[Message]]:
         content=content,
         title="Boats",
         time=when,
-        metadata=values.struct({"n": 1, "lang": "en", "tags": ["a", {"b": None}]}),
+        metadata=value_conversion.struct({"n": 1, "lang": "en", "tags": ["a", {"b": None}]}),
         passages=[contexts_pb2.Passage(section="Head", start=0, end=9, vector=worlds.vector(3))],
     )
     return {

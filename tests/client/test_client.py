@@ -52,12 +52,12 @@ from vikingd.client import (
     vector_bytes,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.client.values import moment
+from vikingd.client.value_conversion import moment
 from vikingd.domain.contexts import Entry
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.values import Vector
+    from vikingd.client.value_conversion import Vector
 
 TEA = Draft(
     "viking://resources/notes/tea.md",

@@ -26,7 +26,7 @@ print(*sys.modules)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert "vikingd.client.client_errors" in loaded
-    assert not {"vikingd.client.methods", "vikingd.ingest.files"} & set(loaded)
+    assert not {"vikingd.client.method_declarations", "vikingd.ingest.files"} & set(loaded)
     with pytest.raises(AttributeError, match="no attribute 'Typo'"):
         vikingd.client.Typo  # noqa: B018 - an access is all
 

@@ -29,7 +29,7 @@ from vikingd.client import (
     results,
     retrieval_calls,
 )
-from vikingd.client.methods import Method
+from vikingd.client.method_declarations import Method
 from vikingd.client.replies import read
 from vikingd.client.rpc_methods import Methods
 from vikingd.domain.find_query import Levels

@@ -28,7 +28,7 @@ from vikingd.client import (
     Unreachable,
     client_errors,
 )
-from vikingd.client.methods import Method
+from vikingd.client.method_declarations import Method
 from vikingd.client.rpc_methods import Methods
 from vikingd.domain import errors as domain_errors
 from vikingd.domain.errors import Stopping, VikingError

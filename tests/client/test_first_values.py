@@ -33,7 +33,7 @@ from vikingd.client import (
     retrieve_request,
 )
 from vikingd.client.admin_calls import create_key
-from vikingd.client.values import When, many_of, micros_of, one_of, struct
+from vikingd.client.value_conversion import When, many_of, micros_of, one_of, struct
 from vikingd.domain.prompt_options import RecallPath
 
 URI = "viking://resources/notes/tea.md"

@@ -28,7 +28,7 @@ def loaded_by(arguments: list[str]) -> set[str]:
     code = (
         "import sys\n"
         f"sys.argv = ['vikingctl', *{arguments}]\n"
-        "from vikingd.daemon.start import vikingctl\n"
+        "from vikingd.daemon.entry_points import vikingctl\n"
         "try:\n"
         "    vikingctl()\n"
         "finally:\n"
@@ -64,7 +64,7 @@ def test_a_search_loads_what_it_needs() -> None:
 @pytest.mark.parametrize("package", ["grpc", "rich", "vikingd.pb"])
 def test_ctrl_c_is_quiet_while_a_command_loads(package: str) -> None:
     """Ctrl-C while a command loads what it runs with ends it with exit code 130 and no output."""
-    program = "from vikingd.daemon.start import vikingctl\nvikingctl()"
+    program = "from vikingd.daemon.entry_points import vikingctl\nvikingctl()"
     code = f"import signal, sys\n{INTERRUPTED.format(package)}\n{program}"
     run = subprocess.run(
         [sys.executable, "-c", code, "find", "tea", "--address", "unix:/none"],

@@ -18,7 +18,7 @@ from tests.daemons import Forked, nursery
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 
-PROGRAM = [sys.executable, "-c", "from vikingd.daemon.start import vikingctl; vikingctl()"]
+PROGRAM = [sys.executable, "-c", "from vikingd.daemon.entry_points import vikingctl; vikingctl()"]
 BEGUN = [*PROGRAM[:2], PROGRAM[2].replace("; ", "; print(flush=True); ")]
 """The same; a line on stdout tells that the interpreter has loaded the entry point."""
 SEED = int(os.environ.get("TEST_SEED", "51"))

@@ -17,7 +17,7 @@ from tests.commands import serve_only
 from tests.patience import eventually
 from vikingd.client import Client, ClientError
 
-START = "from vikingd.daemon.start import vikingd; vikingd()"
+START = "from vikingd.daemon.entry_points import vikingd; vikingd()"
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tests.access.random_calls import Walker
 from tests.answer.parts_helpers import AREAS
 from tests.commands import VIKINGD, serve
 from vikingd.client import Client, Draft, SearchSession, SessionMessage
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.daemon import kernel_warm_up
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 

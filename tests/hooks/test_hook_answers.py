@@ -339,7 +339,7 @@ def test_nothing_but_the_standard_library_is_loaded(machine: Machine) -> None:
         "    print(*sorted(sys.modules), file=sys.stderr, flush=True)\n"
         "    end(code)\n"
         "os._exit = told\n"
-        "from vikingd.daemon.start import vikingctl\n"
+        "from vikingd.daemon.entry_points import vikingctl\n"
         "vikingctl()\n"
     )
     with Client(machine.address) as client:

@@ -31,7 +31,7 @@ from vikingd.client import (
     find_request,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.domain.errors import NotFound
 from vikingd.domain.find_query import FindQuery
 from vikingd.engine import Engine

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from vikingd.ingest.formats.declared_encoding import stated_label
+from vikingd.ingest.formats.encoding_labels import encoding_of
 from vikingd.ingest.formats.encodings import decode
-from vikingd.ingest.formats.labels import encoding_of
-from vikingd.ingest.formats.stated_labels import stated_label
 
 # A label, a codec that writes what browsers read under it, and a text.
 LABELS = [

@@ -23,7 +23,7 @@ from google.rpc.status_pb2 import Status
 from tests.kept_replies.kept_requests import Asked
 from tests.kept_replies.kept_tree import vector
 from tests.kept_replies.wire_masks import masked
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.admin_pb2 import StatsRequest, StatsResponse
 

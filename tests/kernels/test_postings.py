@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import postings as kernels
-from viking_kernels import words
+from viking_kernels import word_hash_table
 
 from tests.kernels import naive
 from tests.tiers import examples
@@ -95,7 +95,7 @@ def test_words_are_found_by_their_bytes(said, data):
     pieces = st.sampled_from([b" ", b"\x1d", b"nobody", b"(x", b"1,2", b"\x01f(", *said])
     texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
     at = np.cumsum([0, *map(len, new)])
-    table = words.Words(
+    table = word_hash_table.Words(
         np.full(1 << len(new).bit_length(), -1, np.int32),
         np.empty(len(new), np.uint64),
         at,
@@ -103,28 +103,28 @@ def test_words_are_found_by_their_bytes(said, data):
         np.arange(len(new) + 1),
         np.arange(len(new), dtype=np.uint64),
     )
-    words.add_words(table, 0, len(new))
+    word_hash_table.add_words(table, 0, len(new))
     assert [int(key) for key in table.keys] == [naive.key_of(word) for word in new]
     known = naive.add_words([], new)
     for word in [*new, b"unknown"]:
-        number = words.number_of(np.frombuffer(word, np.uint8), 0, len(word), table)
+        number = word_hash_table.number_of(np.frombuffer(word, np.uint8), 0, len(word), table)
         assert number == naive.number_of(word, known)
     joined = b"".join(texts)
     bounds = np.cumsum([0, *map(len, texts)])
-    found, counts, missing = words.look_up(np.frombuffer(joined, np.uint8), bounds, table)
+    found, counts, missing = word_hash_table.look_up(np.frombuffer(joined, np.uint8), bounds, table)
     expected = naive.look_up(texts, known)
     assert divided(found, counts) == expected
     lacking = [word for text in texts for word in naive.words_of(text) if word not in known]
     assert [joined[start:end] for _, start, end in missing.tolist()] == lacking
     assert missing[:, 0].tolist() == np.flatnonzero(found < 0).tolist()
     if not lacking:
-        got = divided(*words.terms_of(found, counts, table))
+        got = divided(*word_hash_table.terms_of(found, counts, table))
         assert got == naive.terms_of(expected, [[i] for i in range(len(new))])
 
 
 def test_words_of_one_hash_are_told_apart():
     """Two words with the same hash keep their own terms."""
-    table = words.Words(
+    table = word_hash_table.Words(
         np.array([1, 0], np.int32),
         np.full(2, naive.key_of(b"ab"), np.uint64),
         np.array([0, 2, 4]),
@@ -133,7 +133,7 @@ def test_words_of_one_hash_are_told_apart():
         np.arange(2, dtype=np.uint64),
     )
     table.slots[:] = (1, 0) if naive.key_of(b"ab") % 2 == 0 else (0, 1)
-    found, _, _ = words.look_up(np.frombuffer(b"ab", np.uint8), np.array([0, 2]), table)
+    found, _, _ = word_hash_table.look_up(np.frombuffer(b"ab", np.uint8), np.array([0, 2]), table)
     assert found.tolist() == [0]
 
 
@@ -202,8 +202,8 @@ def test_the_terms_of_titles_are_postings():
 @given(st.integers(0, 127))
 def test_blanks_are_those_of_python(byte):
     """Blanks of the kernel are the ASCII characters at which `str.split` splits."""
-    assert words.is_blank(byte) == naive.is_blank(byte)
-    assert words.may_be_digit(byte) == naive.may_be_digit(byte)
+    assert word_hash_table.is_blank(byte) == naive.is_blank(byte)
+    assert word_hash_table.may_be_digit(byte) == naive.may_be_digit(byte)
 
 
 @given(st.binary(min_size=1, max_size=4), st.data())
@@ -211,7 +211,7 @@ def test_a_word_ends_where_the_twin_says(text, data):
     """Of the signs in a text, a comma between digits is in a word."""
     at = data.draw(st.integers(0, len(text) - 1))
     start = data.draw(st.integers(0, at))
-    got = words.ends_word(np.frombuffer(text, np.uint8), at, start, len(text))
+    got = word_hash_table.ends_word(np.frombuffer(text, np.uint8), at, start, len(text))
     assert got == naive.ends_word(text, at, start)
 
 

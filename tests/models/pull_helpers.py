@@ -16,7 +16,7 @@ from vikingd.models import pinned_models as registry
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.onnx import OnnxModel
 from vikingd.models.embed.provider_choice import open_provider
-from vikingd.models.hub import protocol
+from vikingd.models.hub import hub_client
 from vikingd.models.hub.cache import cache_directory
 from vikingd.models.pinned_models import PinnedFile, PinnedModel
 
@@ -76,7 +76,7 @@ class PinnedHub(HubServer):
         self.files = files_of(source)
         self.model = pinned(self.add(REPOSITORY, self.files), self.files)
         monkeypatch.setitem(registry.MODELS, NAME, self.model)
-        monkeypatch.setattr(protocol, "_PAUSE", 0.01)
+        monkeypatch.setattr(hub_client, "_PAUSE", 0.01)
         for variable in ("HF_TOKEN", "HF_HUB_OFFLINE", "HF_HOME"):
             monkeypatch.delenv(variable, raising=False)
         monkeypatch.setenv("HF_ENDPOINT", self.url)

@@ -385,7 +385,7 @@ def test_a_daemon_opens_the_tokenizer_of_a_recall_before_it_is_asked() -> None:
     """The daemon's loading after its start opens the default tokenizer."""
     code = (
         "from vikingd.context import tokenizers\n"
-        "from vikingd.daemon.running_daemon import load_other_kernels\n"
+        "from vikingd.daemon.daemon_lifecycle import load_other_kernels\n"
         "slot = tokenizers._slots[tokenizers.DEFAULT]\n"
         "assert slot.opened is None\n"
         "load_other_kernels()\n"

@@ -99,7 +99,7 @@ def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> 
     """A stop that takes too long ends the process with its usual exit code."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
-    impatient = "from vikingd.daemon import running_daemon; running_daemon._LAST_RESORT = 0.3"
+    impatient = "from vikingd.daemon import daemon_lifecycle; daemon_lifecycle._LAST_RESORT = 0.3"
     with (
         serving(store, *(["--reader"] if lost else []), changed=impatient) as daemon,
         grpc.insecure_channel(daemon.address) as channel,

@@ -286,7 +286,9 @@ def test_a_backup_that_nobody_reads_ends(tmp_path: Path) -> None:
 @pytest.mark.deep
 def test_a_daemon_stops_at_once_beside_a_backup_that_nobody_reads(tmp_path: Path) -> None:
     """SIGTERM waits neither for the reader of a stream nor for the time that calls may take."""
-    patient = "from vikingd.daemon import running_daemon as it\nit._GRACE = it._LAST_RESORT = 3600"
+    patient = (
+        "from vikingd.daemon import daemon_lifecycle as it\nit._GRACE = it._LAST_RESORT = 3600"
+    )
     with unread(tmp_path, patient) as daemon:
         client = MessageClient(daemon.alone, timeout=3600)
         pieces = client.backup()

@@ -12,7 +12,7 @@ from tests.access.random_calls import CHANCE, CLOCK, Told, Walker
 from tests.answer.parts_helpers import AREAS
 from tests.daemons import serving
 from tests.postgres_servers import NEEDS_POSTGRES, Server
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 
 SEED = int(os.environ.get("TEST_SEED", "2811"))
 CALLS = 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vikingd.wire.boundary import _clear
+from vikingd.wire.call_interceptor import _clear
 
 
 def test_an_error_that_is_its_own_cause_is_cleared_once() -> None:

@@ -19,7 +19,7 @@ from tests.daemons import serving
 from tests.metrics_helpers import free_address, sample
 from tests.patience import SECONDS, eventually
 from vikingd.client.messages import MessageClient
-from vikingd.client.methods import Stubs
+from vikingd.client.method_declarations import Stubs
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 

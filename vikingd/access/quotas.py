@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass(slots=True)
 class _Usage:
-    """The usage of one key or one tenant.
+    """The usage of one key or one tenant. A token bucket bounds each rate, see `Quotas`.
 
     Attributes:
         in_flight: calls that run now.
@@ -102,7 +102,7 @@ class _Usage:
         return wait, name
 
     def enter(self, size: int, now: float) -> None:
-        """Count a call that begins: as in flight, and in both buckets."""
+        """Count a call that begins: as one in flight, and in the buckets of calls and of bytes."""
         self.in_flight += 1
         if rate := self.limits.calls_per_second:
             self.calls_full = max(self.calls_full, now) + 1 / rate

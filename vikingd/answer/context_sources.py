@@ -151,7 +151,8 @@ def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> 
     """Return the passages of each hit of a find as pieces; a hit without passages is one piece.
 
     The best passage of a file has the score of the file. The others have less, in proportion to
-    their own scores. Of two twins the second one is a repeated piece, without text.
+    their own scores. Of two twins (one page in two languages) the second one is a repeated piece,
+    without text.
     """
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     fitting = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))

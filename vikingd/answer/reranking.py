@@ -54,9 +54,10 @@ async def reranked(
 async def _reranked(
     query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
 ) -> tuple[FindHits, ...]:
-    """Run the walks of all scopes at the same time; return the hits of each scope.
+    """Return the hits of each scope in the order of a reranker.
 
-    If the reranker fails in one walk, all scopes get the hits of QUICK.
+    Each scope has a walk of its own down the tree, see `thinking`; all run at the same time. If the
+    reranker fails in one walk, all scopes get the hits of QUICK, the mode without a reranker.
     """
     model = rerankers.named(query)
     walks = await asyncio.gather(

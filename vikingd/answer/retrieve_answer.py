@@ -15,14 +15,14 @@ from viking_kernels.arrays import F32
 from vikingd.answer.confidence import confidence_of, confidence_to_show, features_of_texts
 from vikingd.answer.equal_texts import preferences
 from vikingd.answer.filtered_files import Listed, list_files
-from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
-from vikingd.answer.text_ranking import (
+from vikingd.answer.hybrid_ranking import (
     DEEPER,
     MOST_DEPTH,
     ranked_by_both,
     ranked_by_meaning,
     ranked_by_words,
 )
+from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.texts_by_row import key_of, name_of, vector_of
 from vikingd.domain import cancellation
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
@@ -180,9 +180,15 @@ def _listing(plan: RetrievePlan) -> RetrieveHits:
 def _pool(
     scope: TextScope, vector: F32 | None, ready: Mapping[str, RankedList], stages: list[Stage]
 ) -> _Pool:
-    """Return the candidate hits of a scope, at least as many as the query shows if there are.
+    """Return the candidate hits of a scope: at least `query.top_k`, if there are so many.
 
-    The search is repeated with longer lists until no further text can be one of them.
+    The search is repeated with longer lists until no further text can be among the best `top_k`.
+
+    Args:
+        scope: the scope.
+        vector: the query's vector; None: words alone count.
+        ready: ranked lists that were computed before, by name.
+        stages: the timed steps of the answer, to which each search is added.
     """
     depth = scope.depth
     while True:

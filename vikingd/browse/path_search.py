@@ -33,7 +33,8 @@ def find_paths(
 
     Raises:
         NotFound: the target does not exist, or none of its parts does.
-        InvalidField: it is a file, or `pattern` is no glob.
+        InvalidField: the target is a file, `pattern` is no glob, or it is one for directories where
+            the query asks for files.
     """
     glob, target = glob_pattern(query.pattern, "pattern"), query.target_uri
     if glob.is_for_directories and query.kind is NodeKind.FILE:

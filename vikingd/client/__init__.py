@@ -132,7 +132,7 @@ if TYPE_CHECKING:
     )
     from vikingd.client.retrieval_calls import find as find_request
     from vikingd.client.retrieval_calls import retrieve as retrieve_request
-    from vikingd.client.values import vector_bytes
+    from vikingd.client.value_conversion import vector_bytes
     from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Strength
     from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
     from vikingd.domain.extract import ExtractSource, MemoryKind
@@ -213,7 +213,7 @@ _NAMES = {
         "SearchResult context_items"
     ),
     "vikingd.client.retrieval_calls": "find_request retrieve_request",
-    "vikingd.client.values": "vector_bytes",
+    "vikingd.client.value_conversion": "vector_bytes",
     "vikingd.domain.answers": "Confidence Degradation DegradationReason Strength",
     "vikingd.domain.contexts": "ContextType Entry Passage Relation",
     "vikingd.domain.extract": "ExtractSource MemoryKind",

@@ -13,8 +13,8 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.client.methods import RetryCondition, method, stream
-from vikingd.client.values import each
+from vikingd.client.method_declarations import RetryCondition, method, stream
+from vikingd.client.value_conversion import each
 from vikingd.domain.rights import Right
 from vikingd.pb import access_pb2, admin_pb2
 
@@ -196,9 +196,10 @@ def describe(
 
 @stream(admin_pb2.BackupResponse, BackupPiece)
 def backup() -> admin_pb2.BackupRequest:
-    """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
+    """Copy the store while the daemon serves, and yield the bytes of the file in blocks.
 
-    Each piece has the size of the whole file. With fewer bytes the copy is incomplete.
+    Each BackupPiece has a block and the size of the whole file. With fewer bytes the copy is
+    incomplete.
     """
     return admin_pb2.BackupRequest()
 

@@ -32,7 +32,7 @@ from vikingd.client.connection_defaults import (
 )
 from vikingd.client.credentials import Credentials, check_address, is_several
 from vikingd.client.endless_listings import ListingCheck
-from vikingd.client.methods import Method, Stubs
+from vikingd.client.method_declarations import Method, Stubs
 from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.session_points import KEY, SeenPoints

@@ -135,7 +135,11 @@ class StoreInUse(ClientError):
 
 
 class StoreAway(ClientError):
-    """The database of the nodes cannot be reached; repeat the call after `retry_after` seconds."""
+    """The node cannot use the shared database now; repeat the call after `retry_after` seconds.
+
+    The database cannot be reached, the outcome of a commit is unknown, or the node builds its index
+    again because an older copy has replaced the database.
+    """
 
 
 class ReadOnly(ClientError):

@@ -17,7 +17,7 @@ from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.multi_call_steps import arun, run
 from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
-from vikingd.client.values import When
+from vikingd.client.value_conversion import When
 
 
 @with_functions

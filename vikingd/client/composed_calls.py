@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from vikingd.client import document_writes, outlines
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.document_writes import PutSummary
-from vikingd.client.methods import composed
+from vikingd.client.method_declarations import composed
 from vikingd.client.outlines import MAX_FILES, SymbolsResult
 
 if TYPE_CHECKING:
     from vikingd.client.document_writes import Progress
     from vikingd.client.documents import Given
     from vikingd.client.multi_call_steps import Steps
-    from vikingd.client.values import Vector, When
+    from vikingd.client.value_conversion import Vector, When
 
 
 @composed(AddResult)

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from vikingd.client.documents import DOCUMENTS, Given, context_input, document_expected, document_of
-from vikingd.client.methods import RetryCondition, method, pages
-from vikingd.client.values import Many, flat, many_of, one_of
+from vikingd.client.method_declarations import RetryCondition, method, pages
+from vikingd.client.value_conversion import Many, flat, many_of, one_of
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.pattern_queries import GlobEntry, GrepMatch, NodeKind
 from vikingd.domain.store_changes import PutOutcome, PutRefusal

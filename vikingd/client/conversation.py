@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from vikingd.client.argument_checks import described, wrong_type
-from vikingd.client.values import When, micros_of, moment
+from vikingd.client.value_conversion import When, micros_of, moment
 from vikingd.domain.search_query import SESSION_ID, SearchSession, SessionMessage, id_of
 from vikingd.pb import retrieval_pb2
 from vikingd.system.regular_files import read_regular

@@ -63,7 +63,11 @@ def not_started(last: Iterable[str], log: str = "") -> ClientError:
 
 @contextmanager
 def note(daemon: str) -> Iterator[Callable[[str], None]]:
-    """Print on a terminal's stderr that the start takes long, and what the daemon is doing."""
+    """Within the block, tell a user at a terminal (on stderr) that the start takes long.
+
+    Yields a function that the block calls with each event of the daemon's log. It prints the event
+    if the user was told that the start takes long.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -16,7 +16,7 @@ from vikingd.client.client_errors import NotFound
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
 from vikingd.client.multi_call_steps import Call, Steps
-from vikingd.client.values import When
+from vikingd.client.value_conversion import When
 from vikingd.domain.store_changes import PutOutcome
 from vikingd.domain.text import marks, without_invisible
 

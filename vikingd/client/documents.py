@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from vikingd.client.argument_checks import checked, described, wrong_type
-from vikingd.client.values import When, moment, struct, timestamp, vector_bytes
+from vikingd.client.value_conversion import When, moment, struct, timestamp, vector_bytes
 from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.pb import contexts_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.values import Vector
+    from vikingd.client.value_conversion import Vector
 
 _WANTED = (
     'give Documents, such as Document("viking://resources/notes/tea.md", "Oolong: 90 degrees.")'

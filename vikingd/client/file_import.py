@@ -57,7 +57,9 @@ class _Present:
 
 
 class Importer:
-    """One import below one URI.
+    """One import below one URI: the import writes drafts, and then links between them.
+
+    A draft is a context to write. A link says why one context leads to another (see `Linked`).
 
     Args:
         client: a connection to the daemon.
@@ -308,7 +310,14 @@ class Importer:
                 del self._present[uri]
 
     def _link(self) -> None:
-        """Create the links whose two ends are both among the drafts."""
+        """Create the links between contexts whose drafts were among the items of the import.
+
+        A link with an end outside of them is left out. One that the daemon refuses is in
+        `summary.failed`.
+
+        Raises:
+            ClientError: the daemon cannot be reached.
+        """
         for link in self._links:
             if self.summary.dry_run or not {link.uri, link.other} <= self._seen:
                 continue

@@ -18,8 +18,8 @@ from vikingd.client.memory_results import (
     ReinforceResult,
     RememberResult,
 )
-from vikingd.client.methods import RetryCondition, method
-from vikingd.client.values import (
+from vikingd.client.method_declarations import RetryCondition, method
+from vikingd.client.value_conversion import (
     Many,
     When,
     count_of,
@@ -35,7 +35,7 @@ from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.values import Vector
+    from vikingd.client.value_conversion import Vector
 
 _NAMED = RetryCondition("with a request_id", lambda request: bool(request.request_id))
 

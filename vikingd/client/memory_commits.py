@@ -31,7 +31,7 @@ _UNSURE = (DeadlinePassed, Stopping, TimedOut, Unreachable)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One `extract` call of a commit.
+    """The messages of a session that one `extract` call of a commit reads, with its arguments.
 
     Attributes:
         session: the messages of the call.

@@ -16,7 +16,7 @@ from vikingd.client.documents import Document
 from vikingd.client.memory_results import ForgetResult
 from vikingd.client.multi_call_steps import Call, Steps, arun, run
 from vikingd.client.result_methods import AwaitedMethods, BlockingMethods
-from vikingd.client.values import micros_of
+from vikingd.client.value_conversion import micros_of
 from vikingd.domain.contexts import Entry, Passage
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.memory.memory_types import SHARED_ROOTS, memory_type_of, own_root, project_root

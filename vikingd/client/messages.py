@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingd.client.client_connection import Connection, with_functions
-from vikingd.client.methods import BlockingMessages
+from vikingd.client.method_declarations import BlockingMessages
 
 
 @with_functions

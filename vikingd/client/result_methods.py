@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingd.client import composed_calls
-from vikingd.client.methods import AwaitedResults, BlockingResults
+from vikingd.client.method_declarations import AwaitedResults, BlockingResults
 from vikingd.client.rpc_methods import Methods
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vikingd.client.conversation import Conversation, session_message, session_of
-from vikingd.client.methods import method
+from vikingd.client.method_declarations import method
 from vikingd.client.results import (
     BuiltContext,
     ContextItem,
@@ -21,7 +21,7 @@ from vikingd.client.results import (
     SearchResult,
     context_items,
 )
-from vikingd.client.values import (
+from vikingd.client.value_conversion import (
     Many,
     count_of,
     each,
@@ -40,7 +40,7 @@ from vikingd.domain.search_query import SearchMode
 from vikingd.pb import retrieval_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.values import Vector
+    from vikingd.client.value_conversion import Vector
 
 _SENT_MESSAGES = 20  # the planner reads the last five; a long session must fit into a request
 
@@ -142,7 +142,8 @@ def search(
         score_threshold: return only results that score more than this, in [0, 1].
         where: a filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None: computed per query.
-        mode: with SearchMode.THINKING a reranker decides the order.
+        mode: with SearchMode.THINKING a reranker decides the order, if the daemon has one; with
+            SearchMode.QUICK the scores by meaning and words do.
         trace: return the trace of each query.
         min_revision: answer from this revision or a later one.
     """

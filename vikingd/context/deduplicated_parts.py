@@ -1,4 +1,7 @@
-"""The removal of repeated text: each piece keeps only the text that no better piece has."""
+"""The removal of repeated text: each piece keeps only the text that no better piece has.
+
+A piece is one retrieved item. What is left of it without repeated text is a part.
+"""
 
 from __future__ import annotations
 

@@ -97,10 +97,12 @@ class BuiltContext:
 
 
 class _Step(NamedTuple):
-    """A step of the list: show a part, and remove the summary of its source if one is shown.
+    """A step of the list by which a prompt's text is composed, see the module.
+
+    It shows a part of a source. A full passage takes the place of the summary of its source.
 
     Attributes:
-        part: the part.
+        part: the part to show: a passage, or the abstract or overview of a source.
         in_full: True for a full passage, False for a summary.
         tokens: an estimate of the tokens by which the text grows.
     """

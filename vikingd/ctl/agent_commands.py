@@ -21,8 +21,8 @@ from vikingd.ctl.agent_files import AGENTS, Agent, HookCommand
 from vikingd.ctl.call_failures import not_written, reporting_failures
 from vikingd.ctl.command_help import Command, group
 from vikingd.ctl.command_session import usage_errors
+from vikingd.ctl.common_options import Common, with_common
 from vikingd.ctl.consoles import console
-from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
 from vikingd.ctl.result_rows import Row, Rows

@@ -37,7 +37,13 @@ class Hooks:
         self._grouped, self._version = grouped, version
 
     def put(self, whole: Any) -> None:
-        """Set the hooks; see `Part.put`."""
+        """Write the hooks into `whole`, the parsed settings file of the agent.
+
+        They take the place of older ones of vikingd. Hooks of others stay. See `Part.put`.
+
+        Raises:
+            ValueError: the settings have a wrong form.
+        """
         if self._version is not None:
             table(whole, "").setdefault("version", self._version)
         hooks = table(table(whole, "").setdefault("hooks", {}), "hooks")
@@ -53,7 +59,11 @@ class Hooks:
             hooks[event] = [*kept[:before], own, *kept[before:]]
 
     def take(self, whole: Any) -> None:
-        """Take the hooks out; see `Part.take`."""
+        """Remove the hooks of vikingd from `whole`, the parsed settings; see `Part.take`.
+
+        Raises:
+            ValueError: the settings have a wrong form.
+        """
         if "hooks" in table(whole, ""):
             hooks = table(whole["hooks"], "hooks")
             for event in [*hooks]:
@@ -64,7 +74,7 @@ class Hooks:
             del whole["version"]
 
     def is_in(self, whole: Any) -> bool:
-        """Return True if at least one hook of vikingd is in the file."""
+        """Return True if `whole`, the parsed settings, has at least one hook of vikingd."""
         hooks = table(table(whole, "").get("hooks", {}), "hooks")
         return any(
             self._ours(one) for found in hooks.values() if isinstance(found, list) for one in found

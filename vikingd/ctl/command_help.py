@@ -9,10 +9,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from vikingd.ctl.options import PANEL
+from vikingd.ctl.common_options import PANEL
 from vikingd.ctl.plain_values import convert_plainly
 from vikingd.daemon.command_groups import PlainGroup
-from vikingd.daemon.start import raised_interrupts
+from vikingd.daemon.entry_points import raised_interrupts
 
 COMMON_LINE = "Common options, such as --json, -q and --address: vikingctl help options"
 

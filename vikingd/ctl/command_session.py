@@ -18,8 +18,8 @@ import typer
 
 from vikingd.client.connection_defaults import DEFAULT_TIMEOUT
 from vikingd.client.credentials import Credentials
+from vikingd.ctl.common_options import Common, with_common
 from vikingd.ctl.exit_codes import OTHER
-from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, results_of, value_of, written
 from vikingd.domain.text import clean
 

@@ -18,8 +18,8 @@ from vikingd.client.local_daemon import Daemon
 from vikingd.ctl import render
 from vikingd.ctl.call_failures import reporting_failures
 from vikingd.ctl.command_session import Session, opened, usage_errors
+from vikingd.ctl.common_options import AsJson, Common, Output, Quiet
 from vikingd.ctl.consoles import console
-from vikingd.ctl.options import AsJson, Common, Output, Quiet
 from vikingd.ctl.output import Form
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.trace_tree import reason

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from vikingd.ctl import machine_checks
 from vikingd.ctl.command_session import usage_errors
+from vikingd.ctl.common_options import Common, with_common
 from vikingd.ctl.consoles import console
 from vikingd.ctl.daemon_checks import DaemonChecks, key_file, users_socket
 from vikingd.ctl.doctor_checks import OK, WARN, WRONG, Check, checked
 from vikingd.ctl.exit_codes import OTHER
-from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import Form, is_structured, written
 from vikingd.ctl.result_rows import Row, Rows
 from vikingd.daemon.probe import fault

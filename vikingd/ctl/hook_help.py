@@ -1,4 +1,4 @@
-"""vikingctl hook, as the help shows it; `vikingd.daemon.start` runs the hook itself."""
+"""vikingctl hook, as the help shows it; `vikingd.daemon.entry_points` runs the hook itself."""
 
 from __future__ import annotations
 

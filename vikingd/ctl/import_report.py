@@ -164,7 +164,10 @@ def _rule(one: LeftOut) -> str:
 
 
 def _names(place: str, paths: Sequence[str]) -> str:
-    """Return the first names, relative to a directory, and the number of the others."""
+    """Return a text with the first of the paths, relative to `place`, and the number of the rest.
+
+    Such as "a.txt, b/c.txt and 12 more".
+    """
     names = [snippet(_below(place, path), _SHOWN) for path in paths[:_NAMES]]
     more = len(paths) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")

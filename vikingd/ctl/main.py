@@ -18,8 +18,8 @@ import typer
 import vikingd
 from vikingd.ctl.command_help import Command, Group
 from vikingd.ctl.command_session import connected, escape_what_cannot_be_encoded
+from vikingd.ctl.common_options import Common
 from vikingd.ctl.exit_codes import INTERRUPTED, OTHER, OTHER_OF_SEARCH, USAGE
-from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.shell_completion import prepare_completion
 from vikingd.system.command_parameters import declare, parameters_of
@@ -124,7 +124,7 @@ _ENTRIES = {
     ),
     "backup": _Entry(_OPERATE, "backup_command.backup", "Write a checked copy of the store", _LONG),
     "copy": _Entry(
-        _OPERATE, "copy_command.copy_", "Copy a store between SQLite and PostgreSQL", _LONG
+        _OPERATE, "store_copy_command.copy_", "Copy a store between SQLite and PostgreSQL", _LONG
     ),
     "keys": _Entry(_OPERATE, "key_commands.app", "Create, list, rotate and revoke keys"),
     "models": _Entry(_OPERATE, "model_commands.app", "List and pull models"),

@@ -14,9 +14,9 @@ from vikingd.client.users_daemon import version_difference
 from vikingd.ctl import render
 from vikingd.ctl.call_failures import reporting_failures
 from vikingd.ctl.command_session import Session, usage_errors
+from vikingd.ctl.common_options import Common, with_common
 from vikingd.ctl.consoles import console
 from vikingd.ctl.exit_codes import OTHER
-from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import is_structured
 from vikingd.ctl.result_rows import Fields
 from vikingd.ctl.write_commands import Yes, confirm

@@ -17,8 +17,8 @@ import typer
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
 from vikingd.ctl.call_failures import not_written, reporting_failures
 from vikingd.ctl.command_session import usage_errors
+from vikingd.ctl.common_options import Common, with_common
 from vikingd.ctl.exit_codes import INTERRUPTED
-from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.own_command import environment_of_this, key_note, options_of, own_command
 from vikingd.system.install_command import install_command
 

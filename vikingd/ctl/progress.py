@@ -24,7 +24,7 @@ class _Figures(ProgressColumn):
 
 
 class Meter:
-    """Shows the progress of a piece of work."""
+    """Shows the progress of a long command, by the number of finished units of its work."""
 
     def __init__(self, session: Session, what: str, total: int, bar: Progress | None) -> None:
         self.done = 0
@@ -40,7 +40,7 @@ class Meter:
         self.update(self.done, total)
 
     def advance(self, count: int) -> None:
-        """Add `count` to the finished pieces."""
+        """Add `count` to the finished units."""
         self.update(self.done + count)
 
     def update(

@@ -11,7 +11,7 @@ import structlog
 from vikingd.daemon.open_tenants import Tenants
 from vikingd.daemon.reader_processes import ReaderProcesses
 from vikingd.domain.daemon_addresses import Address
-from vikingd.wire.boundary import Boundary
+from vikingd.wire.call_interceptor import Boundary
 
 _LOOK = 1.0  # seconds between two looks
 

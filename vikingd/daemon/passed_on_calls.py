@@ -16,7 +16,7 @@ from vikingd.daemon.reader_processes import ReaderProcesses
 from vikingd.domain.daemon_addresses import Address
 from vikingd.domain.errors import VikingError
 from vikingd.system.scratch import scratch
-from vikingd.wire.boundary import Boundary
+from vikingd.wire.call_interceptor import Boundary
 
 # All calls of a reader share one connection. So there is no limit of its streams and its age, and
 # room for more metadata than a caller may send. The sizes of requests are checked by the readers.

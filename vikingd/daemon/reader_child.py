@@ -32,9 +32,10 @@ def serve(pipe: Connection, settings: Settings, address: str) -> None:
     configure_logs(settings.log_level)
     gc.disable()  # as `vikingd serve`
     with without("cffi", "coverage"):
-        running_daemon = importlib.import_module("vikingd.daemon.running_daemon")  # it imports this
+        # It imports this module.
+        daemon_lifecycle = importlib.import_module("vikingd.daemon.daemon_lifecycle")
     try:
-        code = running_daemon.run(settings, reader=True, writer=link)
+        code = daemon_lifecycle.run(settings, reader=True, writer=link)
     except (ConfigError, VikingError, OSError) as error:
         print(f"vikingd: a reader does not start: {error}", file=sys.stderr, flush=True)
         code = 1

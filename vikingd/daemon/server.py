@@ -202,11 +202,11 @@ def serve(
     # This import takes a second, which --help and wrong settings do not wait for.
     try:
         with without("cffi", "coverage"):  # numba takes them, and no kernel uses them
-            from vikingd.daemon import running_daemon
+            from vikingd.daemon import daemon_lifecycle
     except ValueError as error:  # VIKING_LANES asks for a path that the processor lacks
         _fail(str(error), code=2)
     with _one_line():
-        code = running_daemon.run(
+        code = daemon_lifecycle.run(
             settings,
             reembed=reembed,
             reader=reader,

@@ -23,11 +23,11 @@ _MAX_LABEL = 4096  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The last line of a backup."""
+    """What the last line of a backup says of it: what it holds, and how to check its bytes."""
 
     revision: int  # of the store
-    contexts: int
-    texts: int
+    contexts: int  # how many
+    texts: int  # how many
     size: int  # of the database in bytes; the label follows it
     sha256: str  # of the database
 

@@ -75,7 +75,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A context as a writer sends it.
+    """A context as a writer sends it, before the daemon checks and stores it.
 
     `time` is when the described event happened, in microseconds since the epoch. None keeps the
     stored time; a new context gets the current time. `update_mask` names the fields to write of an

@@ -18,8 +18,8 @@ class Description(NamedTuple):
 
     Attributes:
         maker: the name of the model.
-        basis: the digest of the material that the texts were made of. Stored texts with the same
-            basis are reused, so equal material of different users needs different digests.
+        basis: the digest of what the model read: the prompt and the material. Stored texts with the
+            same basis are reused, so equal material of different users needs different digests.
         content_hash: the content hash of the context when the material was read.
     """
 
@@ -32,7 +32,13 @@ class Description(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A stored description: its model, its basis, and which texts the model wrote."""
+    """What a store keeps beside the texts of a description, which are fields of the context.
+
+    Attributes:
+        maker: the name of the model.
+        basis: the digest of what the model read, see Description.
+        slots: the texts of the context that the model wrote.
+    """
 
     maker: str
     basis: bytes

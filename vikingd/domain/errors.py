@@ -192,7 +192,10 @@ class StoreFailed(VikingError, reason="STORE_FAILED"):
 
 
 class StoreAway(VikingError, reason="STORE_AWAY"):
-    """The database that the nodes share cannot be reached; the call may be repeated.
+    """A node cannot use the database that the nodes share now; the call may be repeated.
+
+    The database cannot be reached, the outcome of a commit is unknown, or the node builds its index
+    again because an older copy has replaced the database.
 
     Attributes:
         retry_after: seconds after which the call may be repeated.

@@ -33,7 +33,8 @@ class Subject(NamedTuple):
     """A context to describe, with the text that the model reads (its material).
 
     Attributes:
-        basis: the digest of the prompt and of the material. Equal texts of one user have the same.
+        basis: the digest of what the model reads: the prompt and the material. Equal texts of one
+            user have the same.
         material: the text; None for a directory that has become empty, whose description must be
             removed.
         is_current: True if the stored description was made from this basis.

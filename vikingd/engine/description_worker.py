@@ -173,7 +173,8 @@ class DescriptionWorker:
     async def _lead(self, store: SharedStore) -> None:
         """Ask the database whether this node describes contexts now; set `_is_leader`.
 
-        A node that begins to do so reads the used tokens and checks all contexts again.
+        A node that begins to describe reads from the store how many tokens of the day are used, and
+        checks of all contexts whether they need a description.
         """
         leads = await self._thread.read(store.lead_descriptions)
         if leads and not self._is_leader:

@@ -325,7 +325,8 @@ class Engine:
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:
         """Remove the vectors of one part of a subtree, so that its texts are embedded again.
 
-        See `WritableStore.drop_vectors`.
+        A part has a limited number of vectors. It begins after the URI `after`, or with the first
+        context; `last` of the result is the `after` of the next part, "" at the end.
 
         Raises:
             ReadOnly: this is a reader.

@@ -70,10 +70,10 @@ def with_bars(text: str) -> str:
 
 
 def text_at_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
-    """Return a text of current memories by kind, and their ids; "" for no memories.
+    """Return a text of current memories by kind, of at most MAX_TOKENS, and their ids.
 
-    Memories are taken from each kind in turn, so that no kind uses all of the budget. Within a kind
-    those with the greatest weight come first.
+    Memories are taken from each kind in turn, so that no kind takes all of the tokens. Within a
+    kind those with the greatest weight come first. The text is "" for no memories.
     """
     by_kind: dict[str, list[Shown]] = {}
     for memory in sorted(memories, key=lambda one: -one.weight):
@@ -93,7 +93,10 @@ def text_at_start(memories: Iterable[Shown]) -> tuple[str, list[int]]:
 
 
 def text_for_prompt(memories: Iterable[Shown]) -> tuple[str, list[int]]:
-    """Return a text of the memories for a prompt in their order, and their ids; "" for none."""
+    """Return a text of the memories for a prompt in their order, and the ids of those in it.
+
+    A memory that does not fit into the rest of MAX_TOKENS is left out. The text is "" for none.
+    """
     left = MAX_TOKENS - tokens(f"{OPENED}\n{_PROMPT}\n{CLOSED}")
     parts, ids = list[str](), list[int]()
     for memory in memories:

@@ -30,7 +30,13 @@ Read = Callable[[Mapping[str, Any]], Message | None]
 
 
 class Piece(NamedTuple):
-    """The messages between two places. Those before index `first` are only context."""
+    """The messages of a session between two places, which are committed by one call.
+
+    Attributes:
+        messages: the messages, after some earlier ones that are only context.
+        first: the number of the messages that are only context.
+        end: the place after the last message.
+    """
 
     messages: list[Message]
     first: int
@@ -123,7 +129,10 @@ def _message(line: bytes, read: Read) -> Message | None:
 
 
 def _without_memories(text: str) -> str:
-    """Return a text without the memories that a hook added to it: they are not said again."""
+    """Return a text without the memories that a hook added to it, see `memory_texts`.
+
+    Nobody has said them here, so they must not be remembered as new statements.
+    """
     while True:
         before, found, rest = text.partition(OPENED)
         if not found:

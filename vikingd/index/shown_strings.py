@@ -96,7 +96,10 @@ class Names:
         self._tail_nodes.setdefault(uri, []).append(node)
 
     def are_canonical(self) -> bool:
-        """Return True if all names, also of dead rows, have the canonical form of URIs."""
+        """Return True if the names of all directories and files have the canonical form of URIs.
+
+        Those of dead rows (removed contexts) count, too.
+        """
         names = self.directories.joined(), self.files.joined()
         return all(uris.canonical(joined) == joined for joined in names)
 

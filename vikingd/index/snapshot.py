@@ -161,7 +161,10 @@ class Snapshot:
         )
 
     def root(self, uri: str) -> int | None:
-        """Return `find(uri)`, and cache it if it is a directory."""
+        """Return the living node with a URI as a number, as `find` does; None if there is none.
+
+        The row of a directory is cached for later calls.
+        """
         row = self._roots.get(uri)
         if row is None:
             row = self.find(uri)

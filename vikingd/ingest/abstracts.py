@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, one_line
-from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
+from vikingd.ingest import asciidoc, html_templates, markdown, markup_pieces, restructured
 from vikingd.ingest.brief_content import brief
 from vikingd.ingest.code.case_names import case_names
 from vikingd.ingest.code.cells import is_notebook
@@ -66,7 +66,7 @@ def derive_title(content: str, uri: str) -> str:
     above, _, name = uri.rpartition("/")
     syntax = syntax_of(name, content)
     if _is_html_source(syntax, name):
-        return _short_title(stated(content, "title") or html_source.title(content))
+        return _short_title(stated(content, "title") or html_templates.title(content))
     if syntax is Syntax.CODE:
         return f"{above.rpartition('/')[2]}/{name}"
     if reader := _PIECES.get(syntax):
@@ -291,8 +291,8 @@ def _html_paragraphs(content: str) -> Iterator[str]:
 
     A legal notice ends the comment.
     """
-    for paragraph in paragraphs(html_source.opening_comment(content)):
+    for paragraph in paragraphs(html_templates.opening_comment(content)):
         if is_legal(paragraph):
             break
         yield paragraph
-    yield from html_source.paragraphs(content)
+    yield from html_templates.paragraphs(content)

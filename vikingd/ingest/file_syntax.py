@@ -6,7 +6,7 @@ from enum import Enum
 from functools import lru_cache
 
 from vikingd.ingest.data_heads import ENDINGS as DATA_ENDINGS
-from vikingd.ingest.html_source import holds_source
+from vikingd.ingest.html_templates import holds_source
 from vikingd.ingest.restructured import is_restructured
 
 

@@ -410,7 +410,11 @@ def _only_in(some: Entries, others: Entries) -> list[str]:
 
 
 def _pairs(old: dict[str, T], new: dict[str, T]) -> list[tuple[str, str]]:
-    """Return (old path, new path) for each key that exactly one path of each side has."""
+    """Return (old path, new path) of each value that one path in `old` and one in `new` has.
+
+    `old` and `new` give a value by path that identifies a file or directory. A value that several
+    paths of a side have tells nothing, and is left out.
+    """
     by_key: dict[Hashable, list[str]] = defaultdict(list)
     for path, key in new.items():
         by_key[key].append(path)

@@ -1,4 +1,10 @@
-"""The draft that a stored context was written from, found by the hash that is stored with it."""
+"""The draft that a stored context was written from, found by the hash that is stored with it.
+
+A draft is a context as a writer sends it. A writer may leave out abstract, passages and time; the
+daemon then fills them in, and a model may write the abstract and the overview. The stored context
+has all of them, so several drafts could have led to it. The content hash, which is made of the
+draft, shows which one it was.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +22,8 @@ from vikingd.ingest.passages import default_passages
 def as_put(stored: Context) -> Draft:
     """Reconstruct the draft that a stored context was written from, without vectors and memories.
 
-    The daemon fills in abstract, passages and time if a writer leaves them out, and a model may
-    write the abstract and the overview. The stored hash shows which of them were left out. If no
-    combination has that hash, the result has all fields but those that an extract or a model made.
+    If no possible draft has the stored hash, the result has all fields but those that an extract or
+    a model made.
     """
     return next(_with_its_hash(stored), None) or replace(
         _all_given(stored),
@@ -77,7 +82,10 @@ def _given_passages(stored: Context) -> list[Passage]:
 
 
 def _with_its_hash(stored: Context) -> Iterator[Draft]:
-    """Yield the drafts of a stored context that have its hash."""
+    """Yield those of the possible drafts of a stored context that have its content hash.
+
+    Each draft has the stored abstract, overview, passages and time, or lacks some of them.
+    """
     draft = _uncut(stored)
     overviews = dict.fromkeys((stored.overview, ""))  # A model's one is rarer than a given one.
     abstracts = dict.fromkeys(("", stored.abstract))

@@ -1,9 +1,11 @@
 """Queues of calls: bounded, fair between callers, with their own threads.
 
 A call is light (short) or heavy (long), see `vikingd.lanes.call_cost`. Each of the two kinds has a
-queue with threads of its own, a lane. The work of a call is divided into functions, its pieces. A
-slot is a place in a lane. A heavy call holds a slot until it ends, and its pieces run on threads.
-After 50 ms a piece pauses, so that a piece of another slot can run.
+*lane*: a queue with threads of its own. The work of a call is divided into functions, its *pieces*.
+A *slot* is the permission to run pieces on the threads of a lane; their number is limited. A heavy
+call holds a slot until it ends. A light call holds one for each piece that runs on a thread. A
+*turn* is the time in which a thread may work: after 50 ms a piece pauses, so that a piece of
+another slot can run.
 """
 
 from __future__ import annotations
@@ -82,7 +84,10 @@ class _Gone(Exception):
 
 
 class Turns:
-    """Limits how many threads work at the same time. The others wait, first come, first served."""
+    """Limits how many threads work at the same time: those that have a turn.
+
+    The others wait for theirs, first come, first served.
+    """
 
     def __init__(self, at_once: int) -> None:
         self._lock = threading.Lock()
@@ -303,7 +308,9 @@ class _BaseRunner:
 class Slot(_BaseRunner):
     """A slot of a lane, held within `async with`, that runs the pieces of one call on threads.
 
-    `here` is the same as `away`: a heavy call runs its short pieces on threads, too.
+    Runners have two methods for pieces: `here` for short ones, which a SlotPerPiece runs on the
+    event loop, and `away` for longer ones. In a Slot both use a thread, since this is the runner of
+    heavy calls, whose short pieces would hold up the event loop, too.
     """
 
     is_heavy = True
@@ -439,7 +446,11 @@ class Queues:
         return Slot(self.heavy, call) if heavy else nullcontext(SlotPerPiece(self.light, call))
 
     def heavy_pieces(self, call: QueuedCall) -> Runner:
-        """Return a runner that takes a heavy slot for each piece."""
+        """Return a runner that takes a slot of the heavy lane for each piece of a call (`away`).
+
+        It is for a call that waits between its pieces. Other calls can use the slot meanwhile. A
+        heavy call by `runner` keeps one slot until it ends.
+        """
         return SlotPerPiece(self.heavy, call)
 
     def figures(self) -> dict[str, tuple[int, int]]:

@@ -236,7 +236,7 @@ class Entry(BaseModel):
 
 
 class Listing(Answer):
-    """Files and directories."""
+    """The answer of a tool that lists files and directories."""
 
     entries: list[Entry]
     rest: str = Rest

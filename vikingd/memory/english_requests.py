@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from vikingd.domain.extract import Meant
-from vikingd.memory.clause_forms import in_both
+from vikingd.memory.clause_patterns import in_both
 from vikingd.memory.forget_forms import Asked, Patterns
 
 _FORM = Patterns("english_requests")
@@ -133,6 +133,13 @@ def _request_without_topic(text: str, front: str, *, is_named: bool, is_told: bo
 
     It means the topic in `front`, as in "my address, forget it", else the user's previous
     statement.
+
+    Args:
+        text: the words after the verb, such as "it".
+        front: the part of the sentence before the verb.
+        is_named: the request names the memory, as in "forget it from your memory", or it asks not
+            to keep something.
+        is_told: other words show that the agent is asked, such as "please" or "can you".
     """
     is_plain = not (is_named or re.search(r"\b(?:that|this|those|what|i)\b", text, re.I))
     front = _FORM.FRONT.sub("", front.rstrip(" ,;:.—–-?!"))

@@ -241,9 +241,11 @@ def edited(content: str, edits: Sequence[Edit]) -> str:
 
 
 def moved(at: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Return the positions after the edits of places that the edits do not touch.
+    """Return where positions of a text lie after the edits.
 
-    Both are in order.
+    Args:
+        at: the positions before the edits, in rising order. None is inside an edited place.
+        edits: the edits, in order.
     """
     shifts = [0, *accumulate(len(edit.text) - (edit.end - edit.start) for edit in edits)]
     found, passed = [], 0

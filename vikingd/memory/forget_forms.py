@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vikingd.domain.extract import Meant
 from vikingd.domain.text import lazy
-from vikingd.memory.clause_forms import language
+from vikingd.memory.clause_patterns import language
 
 
 class Asked(NamedTuple):

@@ -206,9 +206,19 @@ class Remembering:
     def _written(
         self, uri: str, file: MemoryFile | None, instead_of: StoredEntry | None, marked: str
     ) -> _Written:
-        """Return the file with the text as a new entry, or in place of the entry `instead_of`.
+        """Return the file with a text as a new entry, or in place of the entry `instead_of`.
 
-        All other passages stay as they are, so that each keeps its entry.
+        All other passages stay as they are, so that each memory keeps its entry: its id, counters
+        and times.
+
+        Args:
+            uri: the URI of the file.
+            file: the file as it is stored; None for a new file.
+            instead_of: the entry whose text is replaced; None adds an entry.
+            marked: the text, with the pin mark if the memory is pinned.
+
+        Raises:
+            InvalidField: the text does not fit into the file.
         """
         key = (uri, file, instead_of, marked)
         if self._last is not None and self._last[0] == key:

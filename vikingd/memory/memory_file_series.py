@@ -102,7 +102,10 @@ class Known:
 
     @cached_property
     def relations(self) -> tuple[tuple[StoredEntry, Relation], ...]:
-        """The entries that state a relation, each with that relation; some state two."""
+        """The entries that state a relation of the user ("lives in Paris"), each with the relation.
+
+        An entry that states two relations occurs twice. See `vikingd.memory.relations`.
+        """
         return tuple(
             (one, relation)
             for one in self.entries

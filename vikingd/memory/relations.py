@@ -15,7 +15,7 @@ from vikingd.domain.extract import MemoryKind
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
 from vikingd.memory import entry_comparison
-from vikingd.memory.clause_forms import (
+from vikingd.memory.clause_patterns import (
     DATE,
     DENIED,
     HOLDS,
@@ -71,7 +71,7 @@ class Understood(NamedTuple):
         note: the clause as a note, without a full stop.
         relations: the relation of the clause first, then others that end with it.
         state: one of HOLDS, DENIED, ENDED and PAST.
-        how: the words of its form, see `clause_forms.Form`.
+        how: the words of its form, see `clause_patterns.Form`.
         subject: the person that it speaks about, in the words of the clause; "" for the user.
     """
 

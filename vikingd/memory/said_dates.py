@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy
-from vikingd.memory.clause_forms import DATE
+from vikingd.memory.clause_patterns import DATE
 from vikingd.memory.third_person import HAN
 from vikingd.times.time_phrases import Span, spans
 
@@ -63,7 +63,7 @@ _RELATIVE = lazy(
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A clause in which one character stands for each phrase of time, see `clause_forms.DATE`.
+    """A clause in which one character stands for each phrase of time, see `clause_patterns.DATE`.
 
     Attributes:
         plain: the clause with these characters.

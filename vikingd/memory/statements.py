@@ -22,7 +22,7 @@ from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, U
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
-from vikingd.memory.clause_forms import ENDED, HOLDS, PAST, in_both, language
+from vikingd.memory.clause_patterns import ENDED, HOLDS, PAST, in_both, language
 from vikingd.memory.relations import DENIES, ENDS, Understood, understood
 from vikingd.memory.said_dates import Marked, marked
 from vikingd.memory.third_person import HAN, of_others, third_person

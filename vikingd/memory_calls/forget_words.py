@@ -18,7 +18,7 @@ from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy
 from vikingd.domain.traditional_chinese import simplified
 from vikingd.index.lexicon.tokens import terms
-from vikingd.memory.clause_forms import language
+from vikingd.memory.clause_patterns import language
 from vikingd.memory.forget_forms import Patterns
 from vikingd.memory.relations import Relation, relation_of
 from vikingd.memory.statements import SaidAt, read

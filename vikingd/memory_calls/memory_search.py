@@ -17,8 +17,8 @@ from viking_kernels.second_stage import DATE_WEIGHT
 
 from vikingd.answer.confidence import Features
 from vikingd.answer.find_hits import taking_turns
+from vikingd.answer.hybrid_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
 from vikingd.answer.texts_by_row import key_of, name_of, section_of, shown, vector_of
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import cancellation
@@ -55,7 +55,7 @@ from vikingd.memory_calls.budget_choice import within_budget
 from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
-from vikingd.memory_calls.present_facts import found_in, known_facts, ranked_now
+from vikingd.memory_calls.present_facts_first import found_in, known_facts, ranked_now
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.plan.query_scope import note_on_waiting
 from vikingd.plan.query_text import questions_of
@@ -155,10 +155,14 @@ class MemorySearch:
         return any(scopes and all(one.by_meaning for one in scopes) for scopes in self._asked)
 
     def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience that fit into the budget.
+        """Return the memories of the highest salience that fit into the query's budget of tokens.
 
-        `vectors` are those of `texts`. Questions beyond the last vector are searched by words
-        alone.
+        Salience is the rank of a memory by meaning, reinforcement, age and accesses.
+
+        Args:
+            vectors: the vectors of the questions `texts`, in their order. A question is searched by
+                words alone if its vector is None or missing at the end.
+            degraded: notes for the reply.
         """
         started, query = perf_counter(), self._query
         found = self._candidates(vectors)

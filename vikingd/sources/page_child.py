@@ -1,7 +1,7 @@
 """The process that reads pages: it has limits and no network, and ends with its parent.
 
-A request is two lengths in four bytes each, a JSON object, and the content of an answer. A reply
-has the same form.
+A request is two lengths in four bytes each, a JSON object, and the body of an HTTP response. A
+reply has the same form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The content of an answer: the main part of a page with its links, or a text or PDF as it is."""
+"""The content of an HTTP response: the main part of a page with links, or a text or PDF as is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import lxml.html
 from lxml import etree
 
 from vikingd.domain.text import one_line
+from vikingd.ingest.formats.declared_encoding import stated_label
 from vikingd.ingest.formats.encodings import decode
-from vikingd.ingest.formats.stated_labels import stated_label
 from vikingd.sources.page_addresses import canonical
 
 MARKDOWN = "text/markdown"
@@ -60,7 +60,7 @@ class Unfit(Exception):
 
 @dataclass(slots=True)
 class PageContent:
-    """The content of an answer, as it is stored.
+    """The content of an HTTP response, as it is stored.
 
     Attributes:
         kind: "html", "pdf", "markdown" or "text".
@@ -81,7 +81,7 @@ class PageContent:
 
 
 def read_content(data: bytes, stated_type: str, address: str, robots: str = "") -> PageContent:
-    """Read the content of an answer.
+    """Read the content of an HTTP response.
 
     Args:
         data: the content, decompressed.

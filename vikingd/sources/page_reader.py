@@ -15,7 +15,7 @@ _MEMORY = 1 << 30  # bytes of data of the child
 
 
 class PageReader:
-    """Reads the content of answers, one at a time, in a child that starts with the first of them.
+    """Reads the content of HTTP responses, one at a time, in a child that the first one starts.
 
     A child that crashed or took too long is replaced for the next page.
 
@@ -29,10 +29,16 @@ class PageReader:
         self._child: asyncio.subprocess.Process | None = None
 
     async def read(self, data: bytes, stated_type: str, address: str, robots: str) -> PageContent:
-        """Read the content of an answer; see `read_content`.
+        """Read the content of an HTTP response in the child; see `page_content.read_content`.
+
+        Args:
+            data: the body, decompressed.
+            stated_type: the header Content-Type; "" without one.
+            address: the canonical address of the page.
+            robots: the header X-Robots-Tag; "" without one.
 
         Raises:
-            Unfit: it is refused, or takes too much time or memory.
+            Unfit: the content cannot be stored, or takes too much time or memory.
         """
         values = {"stated_type": stated_type, "address": address, "robots": robots}
         async with self._turn:

@@ -36,7 +36,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request.
+    """The answer to a request: an HTTP response.
 
     Attributes:
         status: the status of HTTP.
@@ -106,7 +106,7 @@ class WebRequests:
     async def stream(
         self, address: str, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx.Response]:
-        """Request an address; the block gets the answer, and reads its body.
+        """Request an address; the `with` block gets the HTTP response, and reads its body.
 
         The limit of time holds for the whole block.
 

@@ -20,7 +20,10 @@ _MAX_EPOCHS = 1000  # epochs that are kept; a point in an older one cannot be ch
 
 
 class Point(NamedTuple):
-    """A revision of a store with its epoch and store id, so that no other history can have it.
+    """A revision of a store, named with the store's id and its epoch.
+
+    A number alone is ambiguous: after an older copy replaced a database, new commits get the
+    numbers of the lost ones. They have another epoch, so no other history can have this point.
 
     Attributes:
         store: the id of the store; "" for one from before stores had ids.

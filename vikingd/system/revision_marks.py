@@ -1,9 +1,10 @@
 """Small files (marks) that name the newest acknowledged revision of a database.
 
-A mark has two slots. Each commit overwrites one of them in place, in turn, before the commit is
-acknowledged. So after a kill the mark names just the last acknowledged revision. A write of a mark
-is not synced: after a power failure the mark may be older, and is never newer than the database. A
-slot that a power failure damaged is ignored, and the other one is used.
+The file of a mark has two halves of 512 bytes, and each half states one revision. Each commit
+overwrites one half in place, the even revisions the first one, before the commit is acknowledged.
+So after a kill the mark names just the last acknowledged revision. A write of a mark is not synced:
+after a power failure the mark may be older, and is never newer than the database. A half that a
+power failure damaged is ignored, and the other one is used.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from vikingd.system import sealed_files as sealed
 from vikingd.system.regular_files import descriptor_of
 from vikingd.system.wal_frames import NO_LOG, open_log, read_salts, salts_of
 
-_SLOT = 512  # bytes, a sector
+_HALF = 512  # bytes, a sector
 
 _encode = json.JSONEncoder().encode
 
 
 class Mark(NamedTuple):
-    """The content of a mark: a revision that was acknowledged to a caller.
+    """What a half of a mark's file states: a revision of a database that was acknowledged.
 
     Attributes:
-        store: the id of the database.
+        store: the id of the store in the database.
         epoch: the epoch that committed the revision, see `vikingd.store.history`.
         revision: the revision.
         log: the salts of the database's write-ahead log when the mark was written, see
@@ -52,7 +53,7 @@ class MarkFile:
 
     Attributes:
         is_synced: True if everything that was written is on disk.
-        is_damaged: True if the last read found content, but no valid slot.
+        is_damaged: True if the last read found content, but both halves are damaged.
     """
 
     def __init__(self, path: Path, database: Path) -> None:
@@ -65,9 +66,10 @@ class MarkFile:
         self.is_damaged = False
 
     def read(self) -> list[Mark]:
-        """Return the marks in the valid slots, the newest one last; [] without a file.
+        """Read the file; return the marks in its undamaged halves, the newest one last.
 
-        A file of an older version has one slot. All marks of a file are of one history.
+        The list is empty without a file. A file of an older version has one half. Both marks are of
+        the same history of the store (see `vikingd.store.history`): `begin` overwrites both.
         """
         self.close()
         try:
@@ -76,11 +78,11 @@ class MarkFile:
             data = b""
         else:
             try:
-                data = os.read(file, 2 * _SLOT)
+                data = os.read(file, 2 * _HALF)
             finally:
                 os.close(file)
-        slots = (_mark_of(data[:_SLOT]), _mark_of(data[_SLOT:]))
-        marks = sorted((mark for mark in slots if mark), key=lambda mark: mark.revision)
+        halves = (_mark_of(data[:_HALF]), _mark_of(data[_HALF:]))
+        marks = sorted((mark for mark in halves if mark), key=lambda mark: mark.revision)
         self.is_damaged = bool(data) and not marks
         self._last = marks[-1] if marks else None
         return marks
@@ -92,7 +94,7 @@ class MarkFile:
         return last.floor if last and last.log == salts_of(self._database) else 0
 
     def write(self, store: str, epoch: str, revision: int) -> None:
-        """Write a newly committed revision into the next slot; revisions must not decrease.
+        """Write a newly committed revision into one of the halves; revisions must not decrease.
 
         Raises:
             OSError: the mark cannot be written.
@@ -105,7 +107,7 @@ class MarkFile:
         if self._file is None:
             self._replace(mark)
         else:
-            os.pwrite(self._file, _slot_of(mark), revision % 2 * _SLOT)
+            os.pwrite(self._file, _half_of(mark), revision % 2 * _HALF)
             self.is_synced = False
         self._last = mark
 
@@ -148,30 +150,30 @@ class MarkFile:
 
     def _replace(self, mark: Mark) -> None:
         self.close()
-        sealed.replace_durably(self._path, (_slot_of(mark) * 2).decode())
+        sealed.replace_durably(self._path, (_half_of(mark) * 2).decode())
         self.is_synced = True
 
 
 def _open_whole(path: Path) -> int | None:
-    """Open a mark file to overwrite its slots; None if it is missing or has no two slots."""
+    """Open a mark's file to overwrite its halves; None if it is missing or has no two halves."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:  # such as that of a pipe
         return None
-    if os.fstat(file).st_size == 2 * _SLOT:
+    if os.fstat(file).st_size == 2 * _HALF:
         return file
     os.close(file)
     return None
 
 
-def _slot_of(mark: Mark) -> bytes:
-    return sealed.seal(_encode(mark._asdict())).encode().ljust(_SLOT, b"\n")
+def _half_of(mark: Mark) -> bytes:
+    return sealed.seal(_encode(mark._asdict())).encode().ljust(_HALF, b"\n")
 
 
-def _mark_of(slot: bytes) -> Mark | None:
-    """Decode the mark in a slot; return None if the slot is damaged."""
+def _mark_of(half: bytes) -> Mark | None:
+    """Decode the mark in a half of the file; return None if it is damaged."""
     try:
-        record = json.loads(sealed.unseal(slot.decode().rstrip("\n") + "\n"))
+        record = json.loads(sealed.unseal(half.decode().rstrip("\n") + "\n"))
         return Mark(
             str(record["store"]),
             str(record["epoch"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels import words as kernels
+from viking_kernels import word_hash_table as kernels
 from viking_kernels.arrays import I64, U64
 
 from vikingd.index.array_growth import grown

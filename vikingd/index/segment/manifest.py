@@ -1,4 +1,4 @@
-"""The manifest of a base: which commit, model and store it is of, and a record of each file."""
+"""The manifest of a base, the large immutable segment of the index: its origin and its files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ _CONDEMNED = "damaged: "
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A base's commit, model and store, and the versions of its file format and terms."""
+    """The origin of a base, and the versions of its formats.
+
+    A base has all texts of one store up to one revision (the number of a commit), with vectors of
+    one embedding model. It is loaded only if both versions are those of this program.
+    """
 
     generation: int  # each compaction makes the next one
-    revision: int  # the newest commit that it holds
+    revision: int  # the store's newest revision that it holds
     dimension: int  # numbers in a vector
     model: str  # the embedding model
     store: str = ""  # id of the store
     epoch: str = ""  # epoch of the store at `revision`
-    format: int = FORMAT  # version of the files
-    tokens: int = tokens.VERSION  # version of the terms
+    format: int = FORMAT  # version of the format of its files
+    tokens: int = tokens.VERSION  # version of the rules by which words become terms
 
 
 class Listing(NamedTuple):

@@ -209,7 +209,12 @@ class GrowingArrays(CommonArrays):
         return Sizes(len(self.dir_parent), len(self.file_dir), len(self.text_file))
 
     def grown(self, used: Sizes, room: Sizes) -> GrowingArrays:
-        """Return copies of all arrays with `room` rows; the first `used` rows are copied."""
+        """Return copies of the arrays with `room` rows, of which the first `used` have the values.
+
+        Args:
+            used: the numbers of rows to copy, of directories, files and texts.
+            room: the numbers of rows of the new arrays.
+        """
         arrays = {
             name: grown(getattr(self, name)[: used.of(field)], room.of(field))
             for name, field in GROWING.items()

@@ -175,7 +175,7 @@ class StatsWriter:
         return fresh
 
     def views(self) -> SubtreeStats:
-        """Return the statistics in use, as views, for a snapshot."""
+        """Return views of the arrays of statistics, without their unused rows, for a snapshot."""
         base = self._base
         return SubtreeStats(
             self._slot,

@@ -101,7 +101,9 @@ def scripts_are_read() -> bool:
 
 
 def component_parts(content: str, name: str, fits: Callable[[int, int], bool]) -> list[Part] | None:
-    """Return the parts of a component in order; see `code_parts.parts`.
+    """Return the parts of a component, see the module, in order; see `code_parts.parts`.
+
+    A component is a Vue, Svelte or Astro file, or an HTML template.
 
     Returns:
         None for an HTML template whose scripts define nothing.

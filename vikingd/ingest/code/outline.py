@@ -269,11 +269,12 @@ def _component(content: str, name: str) -> list[Symbol] | None:
 
 
 def read_signatures(content: str, name: str, limit: int) -> str:
-    """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
+    """Return the signatures of a file's definitions, joined by "; ", in at most `limit` characters.
 
-    Those at the top level come first, then those of members, of modules and of constants; public
-    names before others. All have the first sentences of their comments if there is room for all,
-    else the first one that has a comment. The parser may take any time.
+    The text is "" without definitions. Definitions at the top level come first, then members, then
+    modules, then constants; public names come before others. Each signature gets the first sentence
+    of its comment if there is room for all of these sentences. If not, only the first definition
+    with a comment gets it. Source code is parsed in this process, without a limit of time.
     """
     found: Iterable[_Found | Symbol]
     if is_component(name):

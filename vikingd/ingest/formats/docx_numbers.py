@@ -30,7 +30,13 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A list (`num`): its definition (`abstractNum`), and what it changes of it, by level."""
+    """A list (`num`): its definition (`abstractNum`), with the changes that the list makes.
+
+    Attributes:
+        definition: the id of the definition; lists with the same one go on counting.
+        levels: the levels of the definition, or those that the list puts in their place.
+        starts: the numbers with which the list itself begins its levels.
+    """
 
     definition: str
     levels: dict[int, _Level]
@@ -74,7 +80,10 @@ class Numbers:
         self._begun: set[str] = set()
 
     def write(self, root: Any) -> None:
-        """Write a mark with its label before the text of each numbered paragraph."""
+        """Put a mark with the label before the text of each numbered paragraph.
+
+        See `list_numbers` for marks. `root` is the root element of the document.
+        """
         for paragraph in root.iter(f"{_W}p"):
             facts = paragraph.find(f"{_W}pPr")
             name, level = ("", 0) if facts is None else self._place(facts)

@@ -1,4 +1,8 @@
-"""Charts and diagrams of office documents: their values and texts."""
+"""Charts and diagrams of office documents: their values and texts.
+
+An office document is an archive of parts. `root` is the root element of the XML part that holds the
+chart, or the data of the diagram.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def chart_rows(root: Any) -> list[list[str]]:
 
 
 def diagram_texts(root: Any) -> list[str]:
-    """Return the texts of a diagram (SmartArt), by the part with its data."""
+    """Return the texts of a diagram (SmartArt), one for each paragraph with text, in order."""
     texts = ("".join(p.itertext("{*}t")) for p in root.iter("{*}p"))
     return [line for text in texts if (line := " ".join(text.split()))]
 

@@ -8,6 +8,7 @@ from email.message import MIMEPart
 from email.utils import parsedate_to_datetime
 from typing import BinaryIO, cast
 
+from vikingd.ingest.formats.declared_encoding import stated_label
 from vikingd.ingest.formats.document import (
     Document,
     Failed,
@@ -20,7 +21,6 @@ from vikingd.ingest.formats.document import (
 )
 from vikingd.ingest.formats.encodings import decode
 from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
-from vikingd.ingest.formats.stated_labels import stated_label
 
 _PEOPLE = ("From", "To", "Cc", "Date")
 _MAX_NESTED = 16

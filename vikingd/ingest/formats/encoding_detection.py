@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import chardet
 
-from vikingd.ingest.formats.labels import encoding_of
+from vikingd.ingest.formats.encoding_labels import encoding_of
 
 _MAX_BYTES = 1 << 18  # bytes at the beginning that are looked at
 _SURE = 0.05  # likeness to a language below which no answer is certain

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
 
-from vikingd.ingest.formats.labels import Encoding, encoding_of
+from vikingd.ingest.formats.encoding_labels import Encoding, encoding_of
 
 How: TypeAlias = Literal["bom", "utf-8", "label", "assumed", "detected"]
 

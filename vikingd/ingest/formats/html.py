@@ -10,7 +10,7 @@ from vikingd.ingest.formats.document import Document, Failed, Pages, title_of
 from vikingd.ingest.formats.encodings import Decoded
 from vikingd.ingest.formats.hypertext import decoded, hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import moment
-from vikingd.ingest.html_source import is_source
+from vikingd.ingest.html_templates import is_source
 from vikingd.ingest.limits import MAX_CONTENT_BYTES
 
 _AROUND = frozenset({"nav", "dialog", "select", "button"})

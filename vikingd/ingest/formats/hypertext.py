@@ -11,12 +11,12 @@ from bs4.element import Comment, Tag
 from markdownify import MarkdownConverter
 
 from vikingd.domain.text import HAN_CHARS, KANA_CHARS, join_lines
+from vikingd.ingest.formats.declared_encoding import stated_label
 from vikingd.ingest.formats.document import Failed, clean, escaped
 from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
 from vikingd.ingest.formats.raised_and_lowered_text import tex_of, write_marks
-from vikingd.ingest.formats.stated_labels import stated_label
 from vikingd.ingest.formats.visibility import is_of_formula, remove_hidden
 
 _MAX_LINK = 300  # characters of the target of a link that is kept

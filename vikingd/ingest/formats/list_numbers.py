@@ -1,4 +1,8 @@
-"""Numbers of list items as their document shows them."""
+"""Numbers of list items as their document shows them.
+
+The reader of a format puts a *mark* before the text of an item: the label that the document shows,
+such as "3." or "a)", between two characters for private use. `write_numbers` replaces the marks.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +95,7 @@ def _begin(item: Tag, value: int) -> None:
 
 
 def _first(item: Tag) -> NavigableString | None:
-    """Return the text of an item that begins with a mark."""
+    """Return the first text of an item if it begins with a mark; else None."""
     for text in below(item):
         if isinstance(text, Tag) and text.name in ("ol", "ul"):
             return None
@@ -107,7 +111,7 @@ def _label(item: Tag) -> str | None:
 
 
 def _move_mark(item: Tag) -> None:
-    """Move a mark before a paragraph to the beginning of this paragraph."""
+    """Move the mark of an item into its first paragraph, if the mark stands before it."""
     mark = _first(item)
     if mark is not None and isinstance(after := mark.next_sibling, Tag) and after.name == "p":
         after.insert(0, mark.extract())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from vikingd.domain.text import CJK_CHARS, HAN, HANGUL, KANA, lazy, normalized, script_of
-from vikingd.models.describe.ordinary_words import (
+from vikingd.models.describe.common_words_and_names import (
     ACRONYMS,
     BEGINNINGS,
     COMMON_SURNAMES,

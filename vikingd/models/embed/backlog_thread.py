@@ -73,8 +73,10 @@ class Allowance(Protocol):
 class Backlogs:
     """A thread and a child process that embed for the workers of all stores.
 
-    The thread gives each worker with waiting texts a turn, in the order in which they asked. The
-    first `wake` starts the thread, and the first text the child.
+    The thread gives each worker with waiting texts a turn, in the order in which they asked. A turn
+    is the time in which one worker may use the thread and the child: until it has no more texts, or
+    for a short time if others wait. The first `wake` starts the thread, and the first text the
+    child.
 
     Attributes:
         embedder: the child process; only the worker that has the turn may call it.

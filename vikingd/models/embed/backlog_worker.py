@@ -282,9 +282,9 @@ class BacklogWorker:
         return True
 
     def _fill_child(self) -> None:
-        """Send groups to the child until it has `depth` groups to work on.
+        """Send groups of waiting texts to the child until it has as many as it takes (`depth`).
 
-        After a failure, or if the turn must end, no group is sent.
+        None is sent after a failure, or when other workers wait and the turn of this one must end.
         """
         while len(self._flight) < self._embedder.depth and not (self._failed or self._is_leaving):
             group = self._next()
@@ -403,7 +403,7 @@ class BacklogWorker:
     # Failures
 
     def _fail_groups_of_child(self, error: EmbedderBroke) -> None:
-        """Mark the groups as failed that the child had when it died."""
+        """Mark the groups of texts as failed that the child worked on when it died."""
         self._failed += [(group, error) for group in self._flight.values()]
         self._flight.clear()
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from vikingd.models.hub.cache import CachedRepository, cache_directory, has_hash, size_of
+from vikingd.models.hub.hub_client import Entry, Hub
 from vikingd.models.hub.hub_errors import HubFailed, NotOnHub
-from vikingd.models.hub.protocol import Entry, Hub
 from vikingd.models.model_files import DESCRIPTIONS, GRAPHS, TOKENIZER, tensor_files
 from vikingd.models.pinned_models import PinnedFile, PinnedModel
 from vikingd.system.sealed_files import sync

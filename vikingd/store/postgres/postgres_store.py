@@ -150,7 +150,7 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def history(self) -> History:
-        """The history of the store as this node last read it."""
+        """The store's id, its epochs and its newest revision, as this node last read them."""
         return self._history
 
     def read_history(self) -> History:

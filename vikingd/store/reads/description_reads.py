@@ -61,8 +61,8 @@ _CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = 
 class FileToDescribe(NamedTuple):
     """A file that a model may describe.
 
-    `basis` is the digest of the material of its description, `maker` the model that wrote it. Both
-    are None for a file without a description.
+    `basis` is the digest of what the model read for its description, `maker` the model that wrote
+    it. Both are None for a file without a description.
     """
 
     uri: str
@@ -76,8 +76,8 @@ class FileToDescribe(NamedTuple):
 class DirectoryToDescribe(NamedTuple):
     """A directory that a model may describe.
 
-    `basis` is the digest of the material of its description, `maker` the model that wrote it. Both
-    are None for a directory without a description.
+    `basis` is the digest of what the model read for its description, `maker` the model that wrote
+    it. Both are None for a directory without a description.
     """
 
     uri: str
@@ -112,7 +112,7 @@ class DescriptionReads(DatabaseReads):
         a valid checksum, which would hide the damage.
 
         Args:
-            basis: the digest of the material.
+            basis: the digest of what the model reads, see `Description`.
             maker: the name of the model.
         """
         with self._snapshot() as db:

@@ -79,14 +79,14 @@ class WalkReads(DatabaseReads):
 
     @contextmanager
     def walking(self, uri: str, parts: Sequence[str]) -> Iterator[Walk]:
-        """Open a walk for the block.
+        """Yield a walk over a subtree; it sees one revision and ends with the `with` block.
 
         Args:
-            uri: a directory, or a file.
+            uri: the top of the subtree: a directory, or a file.
             parts: the subtrees of it that the caller may read; `uri` itself: all of it.
 
         Raises:
-            NotFound: it does not exist, or none of its parts does.
+            NotFound: `uri` does not exist, or none of `parts` does.
         """
         with self._snapshot() as db:
             check_any(db, uri, parts)

@@ -21,7 +21,6 @@ from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
 from vikingd.store.damage import listed, store_damaged
 from vikingd.store.reads.change_reads import all_damage
 from vikingd.store.sqlite.database_rewrite import SPARE, rewrite, room_for, used
-from vikingd.store.sqlite.directory import hold_lock
 from vikingd.store.sqlite.rollback_detection import MARK, adopt_restored
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import integrity_check, quick_check
@@ -32,6 +31,7 @@ from vikingd.store.sqlite.sqlite_schema import (
     WITH_DESCRIPTIONS,
     connect,
 )
+from vikingd.store.sqlite.store_directory import hold_lock
 from vikingd.system import platform
 from vikingd.system.regular_files import open_regular
 from vikingd.system.sealed_files import sync

@@ -29,7 +29,7 @@ def check(
     Args:
         history: the history in the database.
         path: the directory of the store, for the message.
-        marks: the valid contents of the mark.
+        marks: the undamaged contents of the mark's file, see `MarkFile.read`.
         indexed: the revision of the index; None: there is none. An index of another store is
             ignored.
 
@@ -94,7 +94,7 @@ def mark_file(path: Path) -> MarkFile:
 
 
 def point_of(mark: Mark) -> Point:
-    """Convert a mark to a Point."""
+    """Return the point that a mark names: the acknowledged revision, its epoch, the store's id."""
     return Point(mark.store, mark.epoch, mark.revision)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from vikingd.domain.errors import AlreadyExists, NotFound, StoreMismatch
 from vikingd.store.damage import Damage
 from vikingd.store.reads.change_reads import all_damage
-from vikingd.store.sqlite.directory import hold_lock
 from vikingd.store.sqlite.rollback_detection import adopt_restored
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import domain_errors
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, connect, migrate
+from vikingd.store.sqlite.store_directory import hold_lock
 from vikingd.store.store_copy import TABLES, State
 from vikingd.store.store_meta import CLEAN
 from vikingd.system.sealed_files import sync

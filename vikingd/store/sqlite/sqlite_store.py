@@ -18,13 +18,13 @@ from vikingd.store.sqlite import rollback_detection as identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.database_check import Check
 from vikingd.store.sqlite.database_rewrite import convert
-from vikingd.store.sqlite.directory import Reserve, hold_lock
 from vikingd.store.sqlite.idle_maintenance import IdleMaintenance
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_database import SqliteReads
 from vikingd.store.sqlite.sqlite_faults import domain_errors, to_domain_error
 from vikingd.store.sqlite.sqlite_schema import CACHE_KIB, DATABASE, connect, migrate
 from vikingd.store.sqlite.sqlite_transactions import SqliteCommitting
+from vikingd.store.sqlite.store_directory import Reserve, hold_lock
 from vikingd.store.store_meta import CLEAN, adopt
 from vikingd.store.store_writes import WritableStore
 from vikingd.store.writer import OnCommit, Writer

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.damage import REMEDY
 from vikingd.store.history import History, begin_epoch
-from vikingd.store.sqlite.directory import Reserve
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
+from vikingd.store.sqlite.store_directory import Reserve
 from vikingd.store.store_meta import CLEAN
 from vikingd.store.writer import Begun, Committing
 from vikingd.store.writes.transaction import Ids

@@ -27,7 +27,7 @@ from vikingd.store.reads.context_reads import read_context
 from vikingd.store.reads.empty_directories import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, descriptions, links, memory_file, upserts
 from vikingd.store.writes.description_writes import forget_description, withdraw_above
-from vikingd.store.writes.entry_writes import are_known, holds_memories, write_entries
+from vikingd.store.writes.memory_entry_writes import are_known, holds_memories, write_entries
 from vikingd.store.writes.text_writes import text_rows
 from vikingd.store.writes.transaction import Row, StoredContext, Transaction
 

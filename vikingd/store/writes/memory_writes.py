@@ -18,7 +18,7 @@ from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage
 from vikingd.store.memory_series_reads import series
 from vikingd.store.writes.context_writes import write
-from vikingd.store.writes.entry_writes import change_entries
+from vikingd.store.writes.memory_entry_writes import change_entries
 from vikingd.store.writes.subtrees import delete
 from vikingd.store.writes.transaction import Transaction
 

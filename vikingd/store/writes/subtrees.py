@@ -14,7 +14,7 @@ from vikingd.store.reads.empty_directories import EMPTY_DIRECTORY, IS_EMPTY
 from vikingd.store.rows import links, refuse, upserts
 from vikingd.store.writes.context_writes import make_directory
 from vikingd.store.writes.description_writes import withdraw_above
-from vikingd.store.writes.entry_writes import add_entry
+from vikingd.store.writes.memory_entry_writes import add_entry
 from vikingd.store.writes.place_checksums import IS_PAIR, SET_CHECKSUM, Place, checksums_after
 from vikingd.store.writes.transaction import Transaction
 

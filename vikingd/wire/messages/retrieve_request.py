@@ -96,7 +96,7 @@ def fusion_of(
 
 
 def _weights(vector: float, keyword: float, field: str) -> tuple[float, float]:
-    """Return the two weights of a fusion.
+    """Check and return the two weights of a fusion; `field` is its name in the request, for errors.
 
     Raises:
         InvalidField: a weight is not in [0, MAX_BOOST], or both are 0.

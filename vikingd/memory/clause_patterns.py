@@ -1,6 +1,7 @@
-"""Forms of clauses: each matches a whole clause and gives the fact that it states, denies or ends.
+"""Patterns of clauses, such as "I live in ...", by which facts about the user are recognized.
 
-The forms of a language are in one file, one in a line.
+A pattern with the fact that it gives is a form. It matches a whole clause that states, denies or
+ends the fact. The forms of a language are in one file, one in a line.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Language:
         return None
 
     def matches(self, clause: str, *, loose: bool) -> Iterator[tuple[Form, re.Match[str]]]:
-        """Yield the forms that match a clause and whose slots have only words of open classes."""
+        """Yield the forms that match a clause and whose groups have only words of open classes."""
         if not loose and not self._any.fullmatch(clause):
             return
         for form in self._forms:

@@ -13,7 +13,7 @@ from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.draft_preparation import prepare
 from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.files import file_text, read_tree
-from vikingd.ingest.html_source import holds_source, is_source
+from vikingd.ingest.html_templates import holds_source, is_source
 from vikingd.ingest.passages import split
 
 PROSE = "This page tells readers how to tie a rope to a post, and what to do if it slips. "

@@ -1,4 +1,4 @@
-"""The texts of a scope ranked by words, by meaning, or by both."""
+"""The ranking of the texts of a scope by words, by meaning, or by both (hybrid)."""
 
 from __future__ import annotations
 
@@ -118,10 +118,11 @@ def _other_script(scope: TextScope, vector: F32, found: RankedList) -> float:
     is the median of lexical / dense, at most 1, of the first OWN_SCRIPT texts in the query's
     script.
 
-    The cap that finds use is worse here: recalled texts have no titles, and their lexical scores
-    have no floor. On xquad .925 of the first texts are right with the cap, .946 with the factor.
-    nDCG@10 on documentation is .635 with the cap, .664 with the factor. In conversations in one
-    language nothing changes.
+    A find uses a cap instead: the best score in the query's script limits the scores of texts in
+    other scripts (`viking_kernels.other_script`). The cap is worse here, where texts have no titles
+    and lexical scores are not rescaled to reach the score floor of finds. On xquad .925 of the
+    first texts are right with the cap, .946 with the factor. nDCG@10 on documentation is .635 with
+    the cap, .664 with the factor. In conversations in one language nothing changes.
     """
     counts, script = scope.counts, scope.script(vector)
     alike = counts[COUNTS - SCRIPTS] + counts[COUNTS - SCRIPTS + script]
@@ -152,9 +153,10 @@ def _lowered(found: RankedList, scope: TextScope, script: int, factor: float) ->
 
 
 def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:
-    """Return a mask, uint8 [files of the scope]: 1 for the files with these URIs.
+    """Return a mask, uint8 [files of the scope]: 1 for the files with these URIs, 0 for others.
 
-    If none of the files is in the scope, return `ALL_FILES`, an empty array.
+    If none of these files is in the scope, the result is an empty array. The caller must not pass
+    it on to a kernel, which takes an empty mask (`ALL_FILES`) for one that allows all files.
     """
     low, high, base = ranked.ends(files=True)
     snapshot = ranked.snapshot

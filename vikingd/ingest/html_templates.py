@@ -1,6 +1,7 @@
-"""HTML files whose source is the content: templates and parts of applications.
+"""HTML templates and parts of applications: HTML files that are stored as source, not as Markdown.
 
-Nothing is parsed here. Patterns find the marks of a template, and the text between tags.
+Nothing is parsed here. Patterns find the marks of template languages, such as `{% if %}`, and the
+text between tags.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Ordinary words, which a description may use even if its material does not have them.
+"""Common words of several languages, and the characters of Chinese names.
 
-They serve to tell names from words that have a capital letter only because of their place, and to
-recognize a language.
+A description by a model may use the words even if its material does not have them. They serve to
+tell names from words that have a capital letter only because of their place, and to recognize a
+language.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ def _words(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
-BEGINNINGS = _words(files(__package__).joinpath("ordinary_words_en.txt").read_text("utf-8"))
+BEGINNINGS = _words(files(__package__).joinpath("common_words_en.txt").read_text("utf-8"))
 """English words that begin sentences and headings, and are no names."""
 
 ACRONYMS = _words("api cli faq id ok os pdf todo ui url")

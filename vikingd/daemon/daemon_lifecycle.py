@@ -1,4 +1,4 @@
-"""The running daemon: engine, services and health, from start to stop."""
+"""The life of a daemon from its start to its stop: engine, services, health and signals."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.idle_stop import IdleStop
 from vikingd.daemon.open_tenants import Collector, Tenants
-from vikingd.daemon.opened_parts import (
+from vikingd.daemon.passed_on_calls import Readers
+from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.reader_processes import process_count
+from vikingd.daemon.server_options import server_options
+from vikingd.daemon.startup_resources import (
     expose,
     open_keys,
     open_models,
     open_tokenizers,
     open_tracing,
 )
-from vikingd.daemon.passed_on_calls import Readers
-from vikingd.daemon.ports import bind, check_address
-from vikingd.daemon.reader_processes import process_count
-from vikingd.daemon.server_options import server_options
 from vikingd.daemon.tenant_directories import TENANTS
 from vikingd.daemon.writer_link import WriterLink
 from vikingd.domain.daemon_addresses import Address, parse
@@ -67,7 +67,7 @@ from vikingd.telemetry.process_figures import ProcessFigures
 from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
 from vikingd.wire.admission import Admission
-from vikingd.wire.boundary import Boundary
+from vikingd.wire.call_interceptor import Boundary
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.put_preparation import Preparing

@@ -1,4 +1,4 @@
-"""Facts that hold now, before what the user said of them earlier."""
+"""A ranking of memories in which facts that hold now come before those that they replaced."""
 
 from __future__ import annotations
 

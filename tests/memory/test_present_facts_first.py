@@ -13,7 +13,7 @@ from tests.memory.extract_helpers import ROOT, session
 from vikingd.client import Client, Strength
 from vikingd.memory.memory_types import EARLIER
 from vikingd.memory.relations import Asked, asked_of
-from vikingd.memory_calls.present_facts import Found, ranked_now
+from vikingd.memory_calls.present_facts_first import Found, ranked_now
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 DAYS = (

@@ -1,4 +1,4 @@
-"""Functions that open parts of a starting daemon: keys, models, tokenizers, tracing, metrics."""
+"""The resources that a daemon opens at its start: keys, models, tokenizers, tracing, metrics."""
 
 from __future__ import annotations
 

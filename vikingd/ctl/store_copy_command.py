@@ -1,4 +1,4 @@
-"""vikingctl copy: a store from SQLite to PostgreSQL, and back."""
+"""vikingctl copy: copies a store from SQLite to PostgreSQL, or back."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The label of an encoding that a page states in its first bytes, as browsers look for it."""
+"""The encoding that a page declares in its first bytes, as browsers look for it."""
 
 from __future__ import annotations
 
 import re
 
-from vikingd.ingest.formats.labels import encoding_of
+from vikingd.ingest.formats.encoding_labels import encoding_of
 
 _LOOKED_AT = 1 << 14  # bytes; browsers read 1,024 first, and start again for a label after them
 _XML = re.compile(rb"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]+)[\"']", re.I)
@@ -17,7 +17,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';]+)", re.I)
 
 
 def stated_label(data: bytes) -> str | None:
-    """Return the first known label that a page states; None without one.
+    """Return the first known label of an encoding that a page states; None without one.
 
     A page that states UTF-16 in bytes of ASCII is UTF-8.
     """

@@ -1,4 +1,4 @@
-"""The protocol of a model hub over HTTP: the hash, size and content of its files."""
+"""The client of a model hub, such as Hugging Face: the hash, size and content of files by HTTP."""
 
 from __future__ import annotations
 

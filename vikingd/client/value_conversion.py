@@ -1,4 +1,4 @@
-"""The forms in which requests take values: times, vectors, JSON, names of enum members."""
+"""Conversions of arguments to values of requests: times, vectors, JSON, names of enum members."""
 
 from __future__ import annotations
 
