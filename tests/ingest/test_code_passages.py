@@ -150,6 +150,16 @@ def test_many_small_definitions_join_and_all_are_named() -> None:
     assert seen_names(content, "a.py") == {f"f{i}" for i in range(400)}
 
 
+@pytest.mark.parametrize(("statements", "together"), [(1, 14), (9, 3), (10, 1)])
+def test_the_size_of_a_definition_decides_what_joins(statements: int, together: int) -> None:
+    """Definitions below 80 tokens share passages of at most 240; larger ones have their own."""
+    body = "\n".join(f"    value_{i} = call(self, {i})" for i in range(statements))
+    content = "\n\n".join(f"def name_{i}(self, url):\n{body}\n    return url" for i in range(24))
+    counts = [len(defined_names(p.section, "a.py")) for p in split(content, "a.py")]
+    assert sum(counts) == 24
+    assert max(counts) == together
+
+
 def test_a_class_of_three_thousand_lines() -> None:
     """All methods of a large class have the class in their headings."""
     content = "class A:\n" + "\n".join(

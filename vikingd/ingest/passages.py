@@ -38,6 +38,8 @@ MAX_SECTION_BYTES = 1024
 TARGET_TOKENS = 200
 MAX_TOKENS = 320
 SMALL_TOKENS = 50  # a passage with fewer joins a neighbour if both fit
+CODE_TARGET_TOKENS = 240  # of a passage of source code
+SMALL_DEFINITION_TOKENS = 80  # a definition with fewer joins its neighbour
 
 MAX_MARKDOWN_LINES = 65_536
 """The most lines of markup that is parsed; with more it is cut as plain text."""
@@ -177,7 +179,7 @@ def _of_parts(found: list[Part], start: int, tokens: TokenCount) -> Iterator[Blo
     def count(a: int, b: int) -> int:
         return tokens.count(start + a, start + b)
 
-    for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
+    for part in joined(found, count, CODE_TARGET_TOKENS, SMALL_DEFINITION_TOKENS):
         whole = Block("", start + part.start, start + part.end, linewise=True)
         pieces = _join(_stripped(_cut(whole, tokens, _LINEWISE), tokens), tokens, False)
         headings = part.headings([tokens.content[piece.start : piece.end] for piece in pieces])
