@@ -25,6 +25,7 @@ from vikingd.index.lexicon import tokens
 score = st.floats(0.0, 1.0)
 
 
+@pytest.mark.deep  # 5 s to compile
 @examples(60)
 @given(shapes)
 @example(LARGE)

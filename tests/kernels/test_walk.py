@@ -310,6 +310,7 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     world.close()
 
 
+@pytest.mark.deep  # 17 s to compile
 @few
 @given(shapes, st.sampled_from([0.0, 0.5]), st.integers(1, 3))
 @example(LARGE, 0.5, 3)
