@@ -85,6 +85,34 @@ def test_a_question_for_a_definition_is_known(question: str, names: tuple[str, .
     assert asked_definition(question) == names
 
 
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [
+        ("where is fetch_all defined", "src/api.js"),
+        ("fetch_all 在哪里定义", "src/api.js"),
+        ("definition of fetch_all", "src/api.js"),
+        ("NASA 在哪里", "docs/where.md"),
+        ("哪里定义了备份", "docs/where.md"),
+    ],
+)
+def test_a_name_that_is_only_used_is_found_by_its_uses(
+    client: MessageClient, question: str, path: str
+) -> None:
+    """The words of the question for a definition do not count; those for a place do."""
+    page = "# 备份\n\n在这里定义备份。NASA 在哪里：NASA 在华盛顿。It is defined there.\n"
+    client.put(
+        [
+            Draft(f"{TOP}/src/api.js", content="on('x', { fetch_all: 1 });\n" + "// filler\n" * 40),
+            Draft(f"{TOP}/docs/where.md", content=page),
+            Draft(
+                f"{TOP}/docs/nasa.md",
+                content="NASA. " + "Its budget was lower. " * 30,
+            ),
+        ]
+    )
+    assert client.find(question, target_uri=TOP).resources[0].uri == f"{TOP}/{path}"
+
+
 @pytest.mark.deep_after(7)
 @pytest.mark.parametrize(
     ("question", "path", "section"),
