@@ -57,6 +57,9 @@ _IMPORTS = re.compile(
     r"|^(?:const|let|var) [^=]* = "
     r"(?:(?:define|use|with)[A-Z]\w*|(?:shallow)?[rR]ef|inject|reactive)\b"
 )
+# The words before the place of the name in a function or a class without one.
+_UNNAMED = re.compile(r"(?:async\b\s*(?=function|[(<]))?(?:function\b\s*\*?|class\b)?")
+_OTHER_NAME = re.compile(r"(?!(?:extends|implements)\b)[^\W\d]")
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[\s)]))// [^\n]*\n", re.MULTILINE)
 # Annotations before a signature: "@Override ", '@Get("/a") '.
 _ANNOTATIONS = re.compile(r"^(?:@[\w.]+(?:\((?:[^()\"]|\"[^\"]*\"|\([^()]*\))*\))?\s+)+")
@@ -129,7 +132,8 @@ class _Found:
     @cached_property
     def signature(self) -> str:
         signature = _signature(self._node, self._source.grammar, self._source.data)
-        return _with_name(signature, self.name)
+        # The signature of a constructor has the name of its class, or a word such as "init".
+        return signature if "constructor" in self._node.type else _with_name(signature, self.name)
 
     @property
     def first_line(self) -> int:
@@ -259,11 +263,13 @@ def _component(content: str, name: str) -> list[Symbol] | None:
             for one in _symbols(data, part.grammar)
         ]
         code = content[part.code : part.close]
+        known = {(one.name, one.first_line) for one in script}
         for one in options(data, part.grammar):
             first = above + 1 + code.count("\n", 0, one.start)
             last = first + code.count("\n", one.start, one.end)
             path = (SCRIPT, one.group) if one.group else (SCRIPT,)
-            script.append(Symbol(path, one.name, FUNCTION, first, last, one.signature))
+            if (one.name, first) not in known:
+                script.append(Symbol(path, one.name, FUNCTION, first, last, one.signature))
         found += sorted(script, key=lambda one: (one.first_line, -one.last_line))
     return found or None
 
@@ -366,13 +372,23 @@ def _found_below(
 
 
 def _with_name(signature: str, name: str) -> str:
-    """Return the signature with the name in front of it, unless it has the name already.
+    """Return the signature with the name in it, unless it has the name already.
 
     The signature of a function without a name is `(a, b)`; with the name "add" it is `add(a, b)`.
+    That of `async function (a)` is `async function add(a)`. A function with another name is
+    assigned: `add = function plus(a)`.
     """
-    if name in signature or not _WORD.search(signature):
+    if not _WORD.search(signature) or re.search(
+        rf"(?<![\w$]){re.escape(name)}(?![\w$])", signature
+    ):
         return signature
-    return f"{name}{'' if signature[0] in '(<' else ' '}{signature}"
+    unnamed = _UNNAMED.match(signature)
+    before = unnamed[0] if unnamed else ""
+    rest = signature[len(before) :].lstrip()
+    if before and _OTHER_NAME.match(rest):
+        return f"{name} = {signature}"
+    before = f"{before.rstrip()} " if before else ""
+    return f"{before}{name}{'' if rest[:1] in ('(', '<') else ' '}{rest}".rstrip()
 
 
 def _last_byte(node: Node, data: bytes) -> int:
