@@ -71,6 +71,26 @@ def test_a_function_among_the_options_is_listed_once() -> None:
     assert found == ["script", "script > data", "script > methods > add"]
 
 
+def test_a_guard_of_a_header_defines_nothing() -> None:
+    """Other macros do, with a value or without, in a condition of their name or of another."""
+    guard = "#ifndef A_H\n#define A_H\nint a;\n#endif\n"
+    others = "#ifndef B\n#define B 1\n#endif\n#ifndef C\n#define D\n#endif\n#define E\n"
+    assert [row[0] for row in _rows(guard + others, "a.c")] == ["B", "D", "E"]
+
+
+def test_a_typedef_has_both_names() -> None:
+    """A tag without a body is a reference, and an equal one is the same name."""
+    text = "typedef struct a b;\ntypedef struct c { int x; } c;\ntypedef struct d { int y; } *e;\n"
+    assert [row[0] for row in _rows(text, "a.c")] == ["b", "c", "d", "e"]
+
+
+def test_methods_in_blocks_of_ruby_are_definitions() -> None:
+    """A block without methods stays whole."""
+    text = "module A\n  class_methods do\n    def find(id)\n      id\n    end\n  end\n\n"
+    text += "  included do\n    has_many :items\n  end\nend\n"
+    assert _rows(text, "a.rb") == [("A", 1, 11), ("A > find", 3, 5)]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "signature"),
     [
@@ -87,6 +107,9 @@ def test_a_function_among_the_options_is_listed_once() -> None:
         ("a.java", "class A {\n  public A(int x) { }\n}", "public A(int x)"),
         ("a.java", "record A(int x) {\n  A { }\n}", "A"),
         ("a.cs", "class A {\n  public A(int x) { }\n}", "public A(int x)"),
+        ("a.c", "typedef struct a {\n  int x;\n} b;", "typedef struct a b"),
+        ("a.c", "typedef struct a b;", "typedef struct a b"),
+        ("a.php", "<?php class A {\n  #[B]\n  abstract function c();\n}", "abstract function c()"),
         ("a.kt", "class A {\n  constructor(x: Int) { }\n}", "constructor(x: Int)"),
         ("a.swift", "struct A {\n  init(x: Int) { }\n}", "init(x: Int)"),
     ],

@@ -206,7 +206,7 @@ _RUBY = Grammar(
     {"class": CLASS, "module": MODULE, "method": FUNCTION, "singleton_method": FUNCTION},
     wrappers=_names("call argument_list"),  # private def a
     bodies=_names("body_statement"),
-    outer=_names("singleton_class"),
+    outer=_names("singleton_class do_block"),  # class_methods do
     values={"assignment": "left"},
 )
 _PHP = Grammar(

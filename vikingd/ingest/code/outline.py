@@ -375,13 +375,15 @@ def _with_name(signature: str, name: str) -> str:
     """Return the signature with the name in it, unless it has the name already.
 
     The signature of a function without a name is `(a, b)`; with the name "add" it is `add(a, b)`.
-    That of `async function (a)` is `async function add(a)`. A function with another name is
+    That of `async function (a)` is `async function add(a)`. That of a `typedef` ends with it. A function with another name is
     assigned: `add = function plus(a)`.
     """
     if not _WORD.search(signature) or re.search(
         rf"(?<![\w$]){re.escape(name)}(?![\w$])", signature
     ):
         return signature
+    if signature.startswith("typedef "):
+        return f"{signature} {name}"
     unnamed = _UNNAMED.match(signature)
     before = unnamed[0] if unnamed else ""
     rest = signature[len(before) :].lstrip()
@@ -412,7 +414,7 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     end = body.start_byte if body else node.end_byte
     text = data[start : min(end, start + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
     if body is None:
-        text = text.partition("\n")[0]
+        text = text.lstrip().partition("\n")[0]
     text = _LINE_COMMENT.sub("", text)
     text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
     text = _CUT_TYPE.sub("", text).removesuffix(" =>")
