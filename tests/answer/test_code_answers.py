@@ -40,6 +40,7 @@ def _put(client: MessageClient) -> None:
             Draft(f"{TOP}/src/a.py", content=USES, metadata={"kind": "source"}),
             Draft(f"{TOP}/tests/test_client.py", content=USES, metadata={"kind": "test"}),
             Draft(f"{TOP}/store.go", content=GO),
+            Draft(f"{TOP}/deploy.sh", content="roll-back() {\n  echo\n}\n"),
             Draft(f"{TOP}/README.md", content=PAGE, metadata={"kind": "documentation"}),
         ]
     )
@@ -71,6 +72,11 @@ def _put(client: MessageClient) -> None:
         ("哪里定义了 Client", ("Client",)),
         ("open_pool 的实现", ("open_pool",)),
         ("X是在哪儿定义的", ("X",)),
+        ("where is roll-back defined", ("roll-back",)),
+        ("roll-back 在哪里定义", ("roll-back",)),
+        ("a->send", ("a.send", "send")),
+        ("roll - back", ()),
+        ("-back", ()),
         ("how do I define a client?", ()),
         ("where is my tea", ()),
         ("how is Client used", ()),
@@ -124,6 +130,7 @@ def test_a_name_that_is_only_used_is_found_by_its_uses(
         ("Store.Get", "store.go", "Store > Get"),
         ("where is Get defined?", "store.go", "Store > Get"),
         ("Get 在哪里定义", "store.go", "Store > Get"),
+        ("roll-back 在哪里定义", "deploy.sh", "roll-back"),
     ],
 )
 @pytest.mark.parametrize("is_compacted", [False, True])

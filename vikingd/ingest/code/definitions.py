@@ -137,7 +137,7 @@ def _is_plain(node: Node) -> bool:
     if node.type.endswith("_specifier"):
         return node.child_by_field_name("body") is None
     if node.type == "preproc_def" and node.child_by_field_name("value") is None:
-        # The name of `#ifndef A_H` before `#define A_H`, which keeps a header from being read twice.
+        # The name of `#ifndef A_H` before `#define A_H`: the guard of a header.
         above = node.parent
         guard = above.child_by_field_name("name") if above is not None else None
         return guard is not None and _text(guard) == _text(node.child_by_field_name("name"))
@@ -227,7 +227,7 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _tag_of(node: Node, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the name "a" of `typedef struct a { } b`; () without a body, or if it is in `names`."""
+    """Return ("a",) for `typedef struct a { } b`; () without a body, or if "a" is in `names`."""
     kind = node.child_by_field_name("type")
     if kind is None or kind.child_by_field_name("body") is None:
         return ()

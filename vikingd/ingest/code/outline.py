@@ -375,8 +375,8 @@ def _with_name(signature: str, name: str) -> str:
     """Return the signature with the name in it, unless it has the name already.
 
     The signature of a function without a name is `(a, b)`; with the name "add" it is `add(a, b)`.
-    That of `async function (a)` is `async function add(a)`. That of a `typedef` ends with it. A function with another name is
-    assigned: `add = function plus(a)`.
+    That of `async function (a)` is `async function add(a)`. That of a `typedef` ends with it. A
+    function with another name is assigned: `add = function plus(a)`.
     """
     if not _WORD.search(signature) or re.search(
         rf"(?<![\w$]){re.escape(name)}(?![\w$])", signature
