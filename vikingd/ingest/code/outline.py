@@ -32,6 +32,7 @@ from vikingd.ingest.code.grammars import (
 )
 from vikingd.ingest.code.headings import CODE, SCRIPT
 from vikingd.ingest.code.parser_process import OUTLINE, is_parsed, parser_process
+from vikingd.ingest.code.sql_statements import Statement, sql_statements
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import Syntax, comment_mark, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -114,6 +115,21 @@ class _Source:
         return self._before + bisect_right(self._starts, byte)
 
 
+class _Stated:
+    """A definition in SQL that the grammar cannot read, with the attributes of its Symbol."""
+
+    def __init__(self, found: Statement, source: _Source) -> None:
+        self.path, self.name, self.kind = found.path, found.name, found.kind
+        self.signature, self.first_line = found.signature, source.line(found.first)
+        self._last_line = source.line(max(found.end - 1, found.first))
+
+    def symbol(self) -> Symbol:
+        """Return the definition as a symbol."""
+        return Symbol(
+            self.path, self.name, self.kind, self.first_line, self._last_line, self.signature
+        )
+
+
 class _Found:
     """A definition in a syntax tree, with the attributes of its Symbol.
 
@@ -185,7 +201,7 @@ def lacks_grammar(name: str) -> bool:
     return grammar is not None and not language_is_there(grammar.package)
 
 
-def _definitions(content: str, name: str) -> list[_Found] | None:
+def _definitions(content: str, name: str) -> list[_Found | _Stated] | None:
     """Return the definitions of a file in order; None if its syntax cannot be read."""
     grammar = grammar_of(ending(name))
     if grammar is None or not language_is_there(grammar.package):
@@ -193,17 +209,19 @@ def _definitions(content: str, name: str) -> list[_Found] | None:
     return _definitions_of(content.removeprefix("\ufeff").encode(errors="replace"), grammar)
 
 
-def _definitions_of(data: bytes, grammar: Grammar) -> list[_Found] | None:
+def _definitions_of(data: bytes, grammar: Grammar) -> list[_Found | _Stated] | None:
     pieces = syntax_trees(data, grammar)
+    whole = _Source(data, grammar, 0)
+    stated = [_Stated(one, whole) for one in sql_statements(data, pieces, grammar)]
     if all(piece.root is None for piece in pieces):
-        return None
-    found, before = list[_Found](), 0  # lines before a piece
+        return list(stated) or None
+    found, before = list[_Found | _Stated](stated), 0  # lines before a piece
     for start, end, root in pieces:
         source = _Source(data[start:end], grammar, before)
         if root is not None:
             found += _found_below(root, source, (), 0)
         before += source.data.count(b"\n")
-    return found
+    return sorted(found, key=lambda one: one.first_line) if stated else found
 
 
 def _symbols(data: bytes, grammar: Grammar) -> Iterator[Symbol]:
@@ -281,12 +299,12 @@ def read_signatures(content: str, name: str, limit: int) -> str:
     names before others. All have the first sentences of their comments if there is room for all,
     else the first one that has a comment. The parser may take any time.
     """
-    found: Iterable[_Found | Symbol]
+    found: Iterable[_Found | _Stated | Symbol]
     if is_component(name):
         found = (one for one in _component(content, name) or () if one.kind != PART)
     else:
         found = _definitions(content, name) or ()
-    kept: dict[str, _Found | Symbol] = {}
+    kept: dict[str, _Found | _Stated | Symbol] = {}
     room = limit + 2
     for one in sorted(found, key=lambda one: (_rank(one), len(one.path), one.name.startswith("_"))):
         if _says_little(one.name, one.signature):
@@ -310,7 +328,7 @@ def _says_little(name: str, signature: str) -> bool:
     )
 
 
-def _rank(one: _Found | Symbol) -> int:
+def _rank(one: _Found | _Stated | Symbol) -> int:
     """Return the rank of a definition: 2 for a constant, 1 for a module, 0 for any other.
 
     Definitions of a lower rank come first.
@@ -321,7 +339,7 @@ def _rank(one: _Found | Symbol) -> int:
 
 
 def _with_comments(
-    kept: Mapping[str, _Found | Symbol], content: str, name: str, limit: int
+    kept: Mapping[str, _Found | _Stated | Symbol], content: str, name: str, limit: int
 ) -> list[str]:
     """Return signatures with comments: all if they fit, else the first one that has a comment."""
     text = content.removeprefix("\ufeff")
