@@ -40,6 +40,7 @@ def _put(client: MessageClient) -> None:
             Draft(f"{TOP}/src/a.py", content=USES, metadata={"kind": "source"}),
             Draft(f"{TOP}/tests/test_client.py", content=USES, metadata={"kind": "test"}),
             Draft(f"{TOP}/store.go", content=GO),
+            Draft(f"{TOP}/deploy.sh", content="roll-back() {\n  echo\n}\n"),
             Draft(f"{TOP}/README.md", content=PAGE, metadata={"kind": "documentation"}),
         ]
     )
@@ -71,6 +72,11 @@ def _put(client: MessageClient) -> None:
         ("哪里定义了 Client", ("Client",)),
         ("open_pool 的实现", ("open_pool",)),
         ("X是在哪儿定义的", ("X",)),
+        ("where is roll-back defined", ("roll-back",)),
+        ("roll-back 在哪里定义", ("roll-back",)),
+        ("a->send", ("a.send", "send")),
+        ("roll - back", ()),
+        ("-back", ()),
         ("how do I define a client?", ()),
         ("where is my tea", ()),
         ("how is Client used", ()),
@@ -85,6 +91,34 @@ def test_a_question_for_a_definition_is_known(question: str, names: tuple[str, .
     assert asked_definition(question) == names
 
 
+@pytest.mark.parametrize(
+    ("question", "path"),
+    [
+        ("where is fetch_all defined", "src/api.js"),
+        ("fetch_all 在哪里定义", "src/api.js"),
+        ("definition of fetch_all", "src/api.js"),
+        ("NASA 在哪里", "docs/where.md"),
+        ("哪里定义了备份", "docs/where.md"),
+    ],
+)
+def test_a_name_that_is_only_used_is_found_by_its_uses(
+    client: MessageClient, question: str, path: str
+) -> None:
+    """The words of the question for a definition do not count; those for a place do."""
+    page = "# 备份\n\n在这里定义备份。NASA 在哪里：NASA 在华盛顿。It is defined there.\n"
+    client.put(
+        [
+            Draft(f"{TOP}/src/api.js", content="on('x', { fetch_all: 1 });\n" + "// filler\n" * 40),
+            Draft(f"{TOP}/docs/where.md", content=page),
+            Draft(
+                f"{TOP}/docs/nasa.md",
+                content="NASA. " + "Its budget was lower. " * 30,
+            ),
+        ]
+    )
+    assert client.find(question, target_uri=TOP).resources[0].uri == f"{TOP}/{path}"
+
+
 @pytest.mark.deep_after(7)
 @pytest.mark.parametrize(
     ("question", "path", "section"),
@@ -96,6 +130,7 @@ def test_a_question_for_a_definition_is_known(question: str, names: tuple[str, .
         ("Store.Get", "store.go", "Store > Get"),
         ("where is Get defined?", "store.go", "Store > Get"),
         ("Get 在哪里定义", "store.go", "Store > Get"),
+        ("roll-back 在哪里定义", "deploy.sh", "roll-back"),
     ],
 )
 @pytest.mark.parametrize("is_compacted", [False, True])

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from vikingd.ingest.secret_statements import secret_commands, stated_value
 from vikingd.ingest.secret_values import is_credential, is_fake, is_password, is_random, is_real_jwt
 from vikingd.ingest.token_forms import FAMILIES, OTHERS, Form
 
@@ -50,8 +51,17 @@ _NO_HOST = re.compile(r"(?i)(?:.*\.)?example(?:\.\w+)?$|host$|hostname$|server$"
 _SIGNED = re.compile(r"eyJ[\w-]{10,2000}+\.(?P<body>eyJ[\w-]{8,8000}+)\.[\w-]{20,1000}+")
 _BEARER = re.compile(r"(?i)(?:bearer|basic) {1,4}(?P<value>[A-Za-z0-9+/=_.~-]{16,2000}+)")
 
-_WORDS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "key")
-_PASSWORDS = frozenset({"passw", "passphrase", "_pass", "pwd"})
+_CHINESE = ("密码", "口令", "密钥", "令牌")
+_WORDS = (
+    *("passw", "passphrase", "_pass", "pass", "pwd", "secret", "token", "credential", "key"),
+    *_CHINESE,
+)
+_PASSWORDS = frozenset({"passw", "passphrase", "_pass", "pass", "pwd", "密码", "口令"})
+# The word "pass" alone, as in `pass:` and `dbPass =`; "compass" and "passed" are other words.
+_PASS = re.compile(
+    r"(?:(?:(?<![A-Za-z0-9])|(?<=\brequire))[Pp]|(?<=[a-z0-9])P)ass(?![A-Za-z0-9_-])"
+    r"|(?<![A-Za-z0-9_])PASS(?!\w)"
+)
 # Keys with another word before them are keys of tables, of keyboards and the like.
 _KEYS = (
     *("access", "account", "admin", "api", "app", "auth", "client", "deploy", "encrypt"),
@@ -62,14 +72,19 @@ _KEYS = (
 _ASSIGNED = re.compile(
     r"(?P<rest>[\w.\-]{0,30}+)"
     r"(?:"
-    r"(?:\\?[\"'`\])]){0,3}[ \t]{0,20}+"
-    r"(?:\?|!)?(?::[ \t]{0,8}(?:[A-Za-z][\w.\[\] |]{0,40}?)[ \t]{0,8}(?==)|)"
-    r"(?P<by>:=|=>|={1,2}|:|>)[ \t]{0,20}+"
+    r"(?:\[[0-9A-Z_]{0,20}\]|(?:\\?[\"'`\])]){0,3})[ \t]{0,20}+"
+    r"(?:\?|!)?(?::[ \t]{0,8}(?:&(?:'\w{1,20} )?)?(?:[A-Za-z][\w.\[\] |]{0,40}?)[ \t]{0,8}(?==)|)"
+    r"(?P<by>:=|=>|={1,2}|[:：>]|\|(?![|=]))(?:\*\*)?"
+    r"(?:(?<==)[ \t]{0,4}\(?[ \t]{0,4}\r?\n[ \t]{0,40}(?=[\"'`])|[ \t]{0,20}+)"
     r"|(?P<far>\\?[\"'][ \t]{0,4}(?:,|[ \t]value[ \t]{0,4}=|>)[ \t]{0,20}+)"
     r")"
-    r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400})(?P=quote)"
+    r"(?:[bBrRuUNL@#]{0,2}(?P<quote>\\?(?:\"\"\"|[\"'`]))"
+    r"(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400})(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]$|&\\]{1,400}+)(?P<more>[(\[{$\"'`|&]?))"
 )
+_REST = re.compile(r"[\w.\-]{0,30}+")
+_DEFINED = re.compile(r"\bdefine\([ \t]{0,8}[\"']\w{0,30}\Z")  # of a constant of PHP
+_PLAIN = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~_]+\Z")
 # The rest of a name that holds no secret: "_id", "_file", "_hash".
 _NO_SECRET = re.compile(
     r"^i[sz]|public|hash|digest|checksum|finger|encrypted|(?:_|-|\b)(?:id|ids|url|uri|path|file|dir"
@@ -227,17 +242,40 @@ def _assigned(text: str, *, is_config: bool, is_store: bool) -> Iterator[Secret]
     low = text.lower()
     if len(low) != len(text):  # one letter has a longer form
         low = text.replace("\u0130", "I").lower()
+    for value in secret_commands(text, low):
+        yield Secret(*value)
     for word in _WORDS:
         at = low.find(word)
         while at >= 0:
             end = at + len(word)
-            if word != "key" or low[max(0, at - 12) : at].rstrip("_-. ").endswith(_KEYS):
+            if _is_name(word, text, low, at):
                 match = _ASSIGNED.match(text, end)
+                if match and (secret := _of_assignment(match, word, low, is_config, is_store)):
+                    yield secret
+                if word not in _CHINESE and not _NO_SECRET.search(_rest(low, end)):
+                    stated = stated_value(text, at, end, _kind(word), is_config=is_config)
+                    if stated:
+                        yield Secret(*stated)
                 if match:
-                    if secret := _of_assignment(match, word, low, is_config, is_store):
-                        yield secret
                     end = match.end()
             at = low.find(word, end)
+
+
+def _is_name(word: str, text: str, low: str, at: int) -> bool:
+    """Return True if a word of `_WORDS` is a part of the name of a secret, and of no other word."""
+    if word == "key":
+        return low[max(0, at - 12) : at].rstrip("_-. ").endswith(_KEYS)
+    return word != "pass" or _PASS.match(text, at) is not None
+
+
+def _rest(low: str, end: int) -> str:
+    """Return the rest of a name: "ord_hash" of "password_hash", whose word ends at `end`."""
+    match = _REST.match(low, end)
+    return match[0] if match else ""
+
+
+def _kind(word: str) -> str:
+    return "password" if word in _PASSWORDS else "key or token"
 
 
 def _of_assignment(
@@ -252,13 +290,20 @@ def _of_assignment(
         return None
     if _REFERENCE.match(value) or is_fake(value, least=3 if is_store else 5):
         return None
+    if word in _CHINESE and (rest or not value.isascii()):
+        return None
     if group == "bare":
         if match["more"] or match["far"] or (match["by"] == ">" and low[match.end("bare")] != "<"):
             return None
         value = value.rstrip(".") or value
-    kind = "password" if word in _PASSWORDS else "key or token"
+    kind = _kind(word)
+    start = match.start()
     if is_store:
         is_one = True
+    elif word == "pass":
+        is_one = is_random(value) and _PLAIN.match(value) is not None
+    elif match["far"] and rest == "ord" and _DEFINED.search(low, max(0, start - 50), start - 5):
+        is_one = is_password(value)
     elif match["far"] or (group == "bare" and not is_config and match["by"] != ">"):
         is_one = len(value) >= 16 and is_random(value) and not (match["far"] and _UUID.match(value))
     elif kind == "password":

@@ -32,8 +32,7 @@ _LOCK_FILES = _words(
     "go.sum go.work.sum composer.lock symfony.lock Gemfile.lock gems.locked poetry.lock rebar.lock "
     "pubspec.lock Podfile.lock Package.resolved Cartfile.resolved packages.lock.json paket.lock "
     "project.assets.json gradle.lockfile buildscript-gradle.lockfile flake.lock conan.lock "
-    "stack.yaml.lock cabal.project.freeze Chart.lock renv.lock"
-    "MODULE.bazel.lock "
+    "stack.yaml.lock cabal.project.freeze Chart.lock renv.lock MODULE.bazel.lock "
     ".terraform.lock.hcl npm-shrinkwrap.yaml shard.lock vcpkg-lock.json mix.lock"
 )
 _BY_NAME = (

@@ -5,6 +5,7 @@ A caller may be allowed to read only some subtrees of the target. Each is a scop
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.find_query import FindQuery
 from vikingd.domain.retrieve_query import RetrieveQuery
 from vikingd.domain.rights import Caller
-from vikingd.domain.text import NONE, script_of
+from vikingd.domain.text import NONE, lazy, script_of
 from vikingd.domain.vector_products import products
 from vikingd.engine import Engine
 from vikingd.index.lexicon.tokens import QueryTerms, definition_terms, query_terms
@@ -30,6 +31,8 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.plan.query_text import asked_definition
 
 _FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
+
+_DEFINES = lazy(r"\b(?:defin|declar|implement)|定义|声明|实现", re.IGNORECASE)
 
 _Query = TypeVar("_Query", FindQuery, RetrieveQuery)
 
@@ -85,11 +88,18 @@ class QueryScope:
     def _defined(self) -> QueryTerms | None:
         """Return the terms for the definition that a query asks for, such as "def get".
 
-        Return None if it asks for none, or if the scope does not have it.
+        If the scope does not have it, but uses the name, and the query speaks of a definition, the
+        terms are those of an identifier such as `get_user`, without the words of the question.
+        Return None for any other query: "where is NASA located" is about a place.
         """
-        for name in asked_definition(self.text):
-            terms = definition_terms(name)
+        names = asked_definition(self.text)
+        for terms in map(definition_terms, names):
             if self.snapshot.has_term(terms.identifiers[0], self.scope):
+                return terms
+        if not _DEFINES.search(self.text):
+            return None
+        for terms in map(query_terms, names):
+            if any(self.snapshot.has_term(key, self.scope) for key in terms.identifiers):
                 return terms
         return None
 

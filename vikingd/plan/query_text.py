@@ -104,7 +104,8 @@ _CJK = lazy(f"[{CJK_CHARS}]")
 
 
 _LETTERS = r"[A-Za-z_$\u00c0-\u024f]"
-_NAME_PART = rf"{_LETTERS}(?:{_LETTERS}|\d)*[!?]?"
+# A part may have hyphens, as the names of Bash and Lisp: "roll-back".
+_NAME_PART = rf"{_LETTERS}(?:{_LETTERS}|\d|-(?=[A-Za-z\d]))*[!?]?"
 _DEFINED = rf"`?(?P<name>{_NAME_PART}(?:(?:\.|::|#|->|/){_NAME_PART})*)(?:\(\))?`?"
 _KIND = (
     r"(?:(?:async\s+)?(?:function|func|fn|def|method|class|struct|enum|union|trait|interface|type"

@@ -16,6 +16,7 @@ from vikingd.ingest.code.definitions import (
 )
 from vikingd.ingest.code.grammars import Grammar
 from vikingd.ingest.code.headings import heading_of
+from vikingd.ingest.code.sql_statements import Statement, sql_statements
 from vikingd.ingest.code.syntax_tree import Characters, syntax_trees
 
 if TYPE_CHECKING:
@@ -63,12 +64,15 @@ def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> li
         The parts; None if no syntax tree can be made of the file.
     """
     pieces = syntax_trees(data, grammar)
-    if all(piece.root is None for piece in pieces):
+    stated = list(sql_statements(data, pieces, grammar))
+    if all(piece.root is None for piece in pieces) and not stated:
         return None
     found, before = list[Part](), 0  # characters before a piece
     for start, end, root in pieces:
         cutter = _Cutter(data[start:end], grammar, fits, before)
         nodes = () if root is None else level_of(root, grammar)
+        if root is None:
+            cutter.statements((one for one in stated if start <= one.start < end), start)
         cutter.sequence(nodes, 0, end - start, (), 0)
         found += (
             Part(path, names, cutter.at(first), cutter.at(last))
@@ -96,6 +100,13 @@ class _Cutter:
         self._done = 0  # the end of the last part in bytes
         self._data, self._grammar, self._before = data, grammar, before
         self._fits = fits
+
+    def statements(self, stated: Iterable[Statement], offset: int) -> None:
+        """Add statements of SQL as parts; `offset` is the start of the piece in the file."""
+        for one in stated:
+            start, end = one.start - offset, min(one.end - offset, len(self._data))
+            self._add((), (), self._done, start)
+            self._add(one.path, (one.name,), start, end)
 
     def sequence(
         self, nodes: Iterable[Node], start: int, end: int, path: tuple[str, ...], depth: int

@@ -136,6 +136,11 @@ def _is_plain(node: Node) -> bool:
     """
     if node.type.endswith("_specifier"):
         return node.child_by_field_name("body") is None
+    if node.type == "preproc_def" and node.child_by_field_name("value") is None:
+        # The name of `#ifndef A_H` before `#define A_H`: the guard of a header.
+        above = node.parent
+        guard = above.child_by_field_name("name") if above is not None else None
+        return guard is not None and _text(guard) == _text(node.child_by_field_name("name"))
     if node.type.endswith("field_definition"):
         value = node.child_by_field_name("value")
         return value is None or "function" not in value.type
@@ -204,6 +209,8 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), (_text(node.children[0]) if is_named else "init",)
     if declarator := node.child_by_field_name("declarator"):
         path, names = _split(_text(_declared(declarator)).strip(": "))
+        if kind == "type_definition":
+            names = _tag_of(node, names) + names
         # An unknown macro before a name counts as a part of it.
         return path, tuple(n if "operator" in n else n.split()[-1] for n in names)
     name = next(filter(None, map(node.child_by_field_name, ("name", "property", "left"))), None)
@@ -217,6 +224,15 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if _text(node.child_by_field_name("declaration_kind")) == "extension":
         return path + names, ()
     return path, names
+
+
+def _tag_of(node: Node, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ("a",) for `typedef struct a { } b`; () without a body, or if "a" is in `names`."""
+    kind = node.child_by_field_name("type")
+    if kind is None or kind.child_by_field_name("body") is None:
+        return ()
+    tag = _text(kind.child_by_field_name("name"))
+    return (tag,) if tag and tag not in names else ()
 
 
 def _declared(declarator: Node) -> Node:

@@ -166,9 +166,11 @@ _C_KINDS = _kinds(
 _C_OUTER = _names(
     "preproc_if preproc_ifdef preproc_else preproc_elif linkage_specification declaration_list"
 )
+_C_WRAPPERS = _names("field_declaration declaration")  # struct a { } in a class, or before a name
 _C = Grammar(
     "tree_sitter_c",
     _C_KINDS,
+    wrappers=_C_WRAPPERS,
     bodies=_names("compound_statement field_declaration_list"),
     outer=_C_OUTER,
 )
@@ -181,7 +183,7 @@ _CPP = Grammar(
         "alias_declaration": TYPE,
         "concept_definition": TYPE,
     },
-    wrappers=_names("template_declaration"),
+    wrappers=_C_WRAPPERS | {"template_declaration"},
     bodies=_names("compound_statement field_declaration_list declaration_list"),
     outer=_C_OUTER - {"declaration_list"},
 )
@@ -204,7 +206,7 @@ _RUBY = Grammar(
     {"class": CLASS, "module": MODULE, "method": FUNCTION, "singleton_method": FUNCTION},
     wrappers=_names("call argument_list"),  # private def a
     bodies=_names("body_statement"),
-    outer=_names("singleton_class"),
+    outer=_names("singleton_class do_block"),  # class_methods do
     values={"assignment": "left"},
 )
 _PHP = Grammar(

@@ -32,6 +32,7 @@ from vikingd.ingest.code.grammars import (
 )
 from vikingd.ingest.code.headings import CODE, SCRIPT
 from vikingd.ingest.code.parser_process import OUTLINE, is_parsed, parser_process
+from vikingd.ingest.code.sql_statements import Statement, sql_statements
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import Syntax, comment_mark, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -57,6 +58,9 @@ _IMPORTS = re.compile(
     r"|^(?:const|let|var) [^=]* = "
     r"(?:(?:define|use|with)[A-Z]\w*|(?:shallow)?[rR]ef|inject|reactive)\b"
 )
+# The words before the place of the name in a function or a class without one.
+_UNNAMED = re.compile(r"(?:async\b\s*(?=function|[(<]))?(?:function\b\s*\*?|class\b)?")
+_OTHER_NAME = re.compile(r"(?!(?:extends|implements)\b)[^\W\d]")
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[\s)]))// [^\n]*\n", re.MULTILINE)
 # Annotations before a signature: "@Override ", '@Get("/a") '.
 _ANNOTATIONS = re.compile(r"^(?:@[\w.]+(?:\((?:[^()\"]|\"[^\"]*\"|\([^()]*\))*\))?\s+)+")
@@ -111,6 +115,21 @@ class _Source:
         return self._before + bisect_right(self._starts, byte)
 
 
+class _Stated:
+    """A definition in SQL that the grammar cannot read, with the attributes of its Symbol."""
+
+    def __init__(self, found: Statement, source: _Source) -> None:
+        self.path, self.name, self.kind = found.path, found.name, found.kind
+        self.signature, self.first_line = found.signature, source.line(found.first)
+        self._last_line = source.line(max(found.end - 1, found.first))
+
+    def symbol(self) -> Symbol:
+        """Return the definition as a symbol."""
+        return Symbol(
+            self.path, self.name, self.kind, self.first_line, self._last_line, self.signature
+        )
+
+
 class _Found:
     """A definition in a syntax tree, with the attributes of its Symbol.
 
@@ -129,7 +148,8 @@ class _Found:
     @cached_property
     def signature(self) -> str:
         signature = _signature(self._node, self._source.grammar, self._source.data)
-        return _with_name(signature, self.name)
+        # The signature of a constructor has the name of its class, or a word such as "init".
+        return signature if "constructor" in self._node.type else _with_name(signature, self.name)
 
     @property
     def first_line(self) -> int:
@@ -181,7 +201,7 @@ def lacks_grammar(name: str) -> bool:
     return grammar is not None and not language_is_there(grammar.package)
 
 
-def _definitions(content: str, name: str) -> list[_Found] | None:
+def _definitions(content: str, name: str) -> list[_Found | _Stated] | None:
     """Return the definitions of a file in order; None if its syntax cannot be read."""
     grammar = grammar_of(ending(name))
     if grammar is None or not language_is_there(grammar.package):
@@ -189,17 +209,19 @@ def _definitions(content: str, name: str) -> list[_Found] | None:
     return _definitions_of(content.removeprefix("\ufeff").encode(errors="replace"), grammar)
 
 
-def _definitions_of(data: bytes, grammar: Grammar) -> list[_Found] | None:
+def _definitions_of(data: bytes, grammar: Grammar) -> list[_Found | _Stated] | None:
     pieces = syntax_trees(data, grammar)
+    whole = _Source(data, grammar, 0)
+    stated = [_Stated(one, whole) for one in sql_statements(data, pieces, grammar)]
     if all(piece.root is None for piece in pieces):
-        return None
-    found, before = list[_Found](), 0  # lines before a piece
+        return list(stated) or None
+    found, before = list[_Found | _Stated](stated), 0  # lines before a piece
     for start, end, root in pieces:
         source = _Source(data[start:end], grammar, before)
         if root is not None:
             found += _found_below(root, source, (), 0)
         before += source.data.count(b"\n")
-    return found
+    return sorted(found, key=lambda one: one.first_line) if stated else found
 
 
 def _symbols(data: bytes, grammar: Grammar) -> Iterator[Symbol]:
@@ -259,11 +281,13 @@ def _component(content: str, name: str) -> list[Symbol] | None:
             for one in _symbols(data, part.grammar)
         ]
         code = content[part.code : part.close]
+        known = {(one.name, one.first_line) for one in script}
         for one in options(data, part.grammar):
             first = above + 1 + code.count("\n", 0, one.start)
             last = first + code.count("\n", one.start, one.end)
             path = (SCRIPT, one.group) if one.group else (SCRIPT,)
-            script.append(Symbol(path, one.name, FUNCTION, first, last, one.signature))
+            if (one.name, first) not in known:
+                script.append(Symbol(path, one.name, FUNCTION, first, last, one.signature))
         found += sorted(script, key=lambda one: (one.first_line, -one.last_line))
     return found or None
 
@@ -276,12 +300,12 @@ def read_signatures(content: str, name: str, limit: int) -> str:
     of its comment if there is room for all of these sentences. If not, only the first definition
     with a comment gets it. Source code is parsed in this process, without a limit of time.
     """
-    found: Iterable[_Found | Symbol]
+    found: Iterable[_Found | _Stated | Symbol]
     if is_component(name):
         found = (one for one in _component(content, name) or () if one.kind != PART)
     else:
         found = _definitions(content, name) or ()
-    kept: dict[str, _Found | Symbol] = {}
+    kept: dict[str, _Found | _Stated | Symbol] = {}
     room = limit + 2
     for one in sorted(found, key=lambda one: (_rank(one), len(one.path), one.name.startswith("_"))):
         if _says_little(one.name, one.signature):
@@ -305,7 +329,7 @@ def _says_little(name: str, signature: str) -> bool:
     )
 
 
-def _rank(one: _Found | Symbol) -> int:
+def _rank(one: _Found | _Stated | Symbol) -> int:
     """Return the rank of a definition: 2 for a constant, 1 for a module, 0 for any other.
 
     Definitions of a lower rank come first.
@@ -316,7 +340,7 @@ def _rank(one: _Found | Symbol) -> int:
 
 
 def _with_comments(
-    kept: Mapping[str, _Found | Symbol], content: str, name: str, limit: int
+    kept: Mapping[str, _Found | _Stated | Symbol], content: str, name: str, limit: int
 ) -> list[str]:
     """Return signatures with comments: all if they fit, else the first one that has a comment."""
     text = content.removeprefix("\ufeff")
@@ -367,13 +391,25 @@ def _found_below(
 
 
 def _with_name(signature: str, name: str) -> str:
-    """Return the signature with the name in front of it, unless it has the name already.
+    """Return the signature with the name in it, unless it has the name already.
 
     The signature of a function without a name is `(a, b)`; with the name "add" it is `add(a, b)`.
+    That of `async function (a)` is `async function add(a)`. That of a `typedef` ends with it. A
+    function with another name is assigned: `add = function plus(a)`.
     """
-    if name in signature or not _WORD.search(signature):
+    if not _WORD.search(signature) or re.search(
+        rf"(?<![\w$]){re.escape(name)}(?![\w$])", signature
+    ):
         return signature
-    return f"{name}{'' if signature[0] in '(<' else ' '}{signature}"
+    if signature.startswith("typedef "):
+        return f"{signature} {name}"
+    unnamed = _UNNAMED.match(signature)
+    before = unnamed[0] if unnamed else ""
+    rest = signature[len(before) :].lstrip()
+    if before and _OTHER_NAME.match(rest):
+        return f"{name} = {signature}"
+    before = f"{before.rstrip()} " if before else ""
+    return f"{before}{name}{'' if rest[:1] in ('(', '<') else ' '}{rest}".rstrip()
 
 
 def _last_byte(node: Node, data: bytes) -> int:
@@ -397,7 +433,7 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     end = body.start_byte if body else node.end_byte
     text = data[start : min(end, start + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
     if body is None:
-        text = text.partition("\n")[0]
+        text = text.lstrip().partition("\n")[0]
     text = _LINE_COMMENT.sub("", text)
     text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
     text = _CUT_TYPE.sub("", text).removesuffix(" =>")

@@ -69,19 +69,19 @@ def _is_faulty(root: Node, most: float) -> bool:
     """Return True if more than `most` bytes of a tree are in error nodes."""
     if not root.has_error:
         return False
-    return (
-        not most
-        or root.type == "ERROR"
-        or most < sum(error.end_byte - error.start_byte for error in _errors(root))
-    )
+    if root.type == "ERROR":
+        return True
+    if not most:  # a missing sign that is hidden is an end of a line, as in Kotlin
+        return next(_errors(root), None) is not None
+    return most < sum(error.end_byte - error.start_byte for error in _errors(root))
 
 
 def _errors(root: Node) -> Iterator[Node]:
-    """Yield the outermost error nodes of a tree."""
+    """Yield the outermost error nodes of a tree, and the signs that are missing, of 0 bytes."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        if node.type == "ERROR":
+        if node.type == "ERROR" or node.is_missing:
             yield node
         elif node.has_error:
             waiting += node.children
