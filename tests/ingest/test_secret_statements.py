@@ -123,6 +123,7 @@ NONE = [
     ("a.md", "Password: at least 8 characters"),
     ("a.md", "| password | string1 | The password |"),
     ("a.md", "**Password:** minimum8"),
+    ("a.md", "| which cases pass | `test_a_hub_with_5000_links_is_found` |"),
     ("a.md", "password 'Secret123' is weak"),
     ("a.gradle", "storePassword System.getenv('STORE_PASSWORD1')"),
     ("a.py", "password = 'open your door then'"),

@@ -301,7 +301,8 @@ def _of_assignment(
     if is_store:
         is_one = True
     elif word == "pass":
-        is_one = is_random(value) and _PLAIN.match(value) is not None
+        # In a table "pass" is the end of any cell.
+        is_one = match["by"] != "|" and is_random(value) and _PLAIN.match(value) is not None
     elif match["far"] and rest == "ord" and _DEFINED.search(low, max(0, start - 50), start - 5):
         is_one = is_password(value)
     elif match["far"] or (group == "bare" and not is_config and match["by"] != ">"):
