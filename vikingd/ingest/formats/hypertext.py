@@ -23,6 +23,8 @@ _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
+# Elements whose content is for programs that do not know them.
+_FALLBACK = frozenset({"audio", "canvas", "datalist", "noframes", "video"})
 _DRAWN = ("text", "foreignobject")  # elements of a drawing whose text it shows
 _NOT_DRAWN = ("defs", "symbol", "clippath", "mask")
 _MAY_HIDE = ("hidden", "<style", "style=", "style =", "color=", "color =")
@@ -90,6 +92,8 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
                 if isinstance(whole.parent, Tag) and is_of_formula(whole.parent):
                     whole = whole.parent
                 whole.replace_with(tex_of(note.get_text()))
+    for root in soup.find_all("template", shadowrootmode=True):
+        root.unwrap()  # browsers show it
     lower = html.lower()
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     # A drawing has a title of its own.
@@ -100,6 +104,9 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
         if isinstance(element, Tag):
             if element.name == "img":
                 element.replace_with(str(element.get("alt") or ""))
+            elif element.name in _FALLBACK:
+                hidden += any(map(str.isalnum, element.get_text()))
+                element.decompose()
             elif element.name in _UNSEEN and not _holds(element, title):
                 if element.name == "svg" and (text := _drawn(element)):
                     element.replace_with(text)
