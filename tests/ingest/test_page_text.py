@@ -181,7 +181,7 @@ SHOWN = [
     '<p style="content:\\64isplay;/* display:none */">S</p>',
     "<style>@media (max-width:600px){.x{display:none}}</style><p class=x>S</p>",
     "<style>@media (min-width:768px){.x{display:none}}</style><p class=x>S</p>",
-    "<style>@media screen and (prefers-color-scheme:dark){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media (prefers-color-scheme:dark){.x{display:none}}</style><p class=x>S</p>",
     "<style>@media not screen{.x{display:none}}</style><p class=x>S</p>",
     "<style>@media not all{.x{display:none}}</style><p class=x>S</p>",
     "<style>@supports not (display:grid){.x{display:none}}</style><p class=x>S</p>",
@@ -235,7 +235,37 @@ def test_blocks_keep_their_form() -> None:
         "Fees\n\n|"
     )
     assert text_of("<dl><dt>Reef</dt><dd>A ridge</dd></dl>") == "Reef\n:   A ridge"
+    assert text_of("<dl><dt>Reef<dd>A ridge<dd>A bank<dt>Key<dd>An isle</dl>") == (
+        "Reef\n:   A ridge\n:   A bank\n\nKey\n:   An isle"
+    )
     assert text_of("<details><summary>More</summary>text</details>") == "More\n\ntext"
+    foot = "<tfoot><tr><td>9</td></tr></tfoot>"
+    rows = f"<thead><tr><th>Sum</th></tr></thead>{foot}<tbody><tr><td>4</td></tr></tbody>"
+    assert text_of(f"<table>{rows}</table>") == "| Sum |\n| --- |\n| 4 |\n| 9 |"
+
+
+ITEMS = "<li>x</li><li>y</li>"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        (f"<ol>{ITEMS}</ol>", "1. x\n2. y"),
+        (f"<ol start=5>{ITEMS}</ol>", "5. x\n6. y"),
+        (f"<ol type=1>{ITEMS}</ol>", "1. x\n2. y"),
+        ("<ol><li>x</li><li value=9>y</li><li>z</li></ol>", "1. x\n\n9. y\n10. z"),
+        ("<ol><li value=0>x</li><li value=''>y</li></ol>", "0. x\n1. y"),
+        (f"<ol type=a start=3>{ITEMS}</ol>", "- c. x\n- d. y"),
+        (f"<ol type=I>{ITEMS}</ol>", "- I. x\n- II. y"),
+        (f"<ol reversed>{ITEMS}</ol>", "2. x\n\n1. y"),
+        (f"<ol type=a><li>o<ol>{ITEMS}</ol></li></ol>", "- a. o\n  1. x\n  2. y"),
+        ("<ul type=a><li value=4>x</li></ul>", "- x"),
+        ("<ol type=a></ol><p>x</p>", "x"),
+    ],
+)
+def test_items_keep_their_numbers(html: str, text: str) -> None:
+    """An item has the number or letter that a browser shows."""
+    assert text_of(html) == text
 
 
 @pytest.mark.parametrize("html", HIDDEN)

@@ -15,6 +15,7 @@ from vikingd.ingest.formats.document import Failed, clean, escaped
 from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
+from vikingd.ingest.formats.list_numbers import mark_items
 from vikingd.ingest.formats.raised_and_lowered_text import tex_of, write_marks
 from vikingd.ingest.formats.stated_labels import stated_label
 from vikingd.ingest.formats.visibility import is_of_formula, remove_hidden
@@ -94,6 +95,12 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
                 whole.replace_with(tex_of(note.get_text()))
     for root in soup.find_all("template", shadowrootmode=True):
         root.unwrap()  # browsers show it
+    for part in soup.find_all(["dd", "dt"]):  # the parser closes no definition before the next
+        while (outer := part.parent) is not None and outer.name in ("dd", "dt"):
+            outer.insert_after(part.extract())
+    for foot in soup.find_all("tfoot"):
+        if (whole := foot.parent) is not None and whole.name == "table":
+            whole.append(foot.extract())  # it may stand before the body
     lower = html.lower()
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     # A drawing has a title of its own.
@@ -120,6 +127,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
             start = " " if text[0].isspace() else ""
             end = " " if text[-1].isspace() else ""
             element.replace_with(f"{start}{join_lines(text.splitlines())}{end}")
+    mark_items(soup)
     return soup, hidden
 
 

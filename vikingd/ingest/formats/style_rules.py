@@ -209,7 +209,7 @@ def _applies(rule: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Return CSS with its escapes as characters: `d\\69splay` is "display"."""
+    """Return CSS with its escapes as characters: `d`, a backslash and `69splay` are "display"."""
     return (
         _ESCAPE.sub(lambda one: one[2] or _character(int(one[1], 16)), text)
         if "\\" in text
