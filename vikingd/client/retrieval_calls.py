@@ -113,7 +113,7 @@ def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.B
     Raises:
         TypeError: a query is no such request.
     """
-    given = [requests] if isinstance(requests, str | Mapping) else list(requests)
+    given: list[Any] = [requests] if isinstance(requests, str | Mapping) else list(requests)
     for i, one in enumerate(given):
         if not isinstance(one, retrieval_pb2.FindRequest):
             example = 'find_request("how hot for oolong?")'
