@@ -146,6 +146,8 @@ HIDDEN = [
     "<style>.a{&.x{display:none}}</style><p class='a x'>S</p>",
     "<style>.x{@media screen{display:none}}</style><p class=x>S</p>",
     "<style>i{.y{color:red}} .x{display:none}</style><p class=x>S</p>",
+    f"<style>{'@media screen{' * 50}.x{{display:none}}{'}' * 50}</style><p class=x>S</p>",
+    f"<style>{'.a{' * 8}.x{{display:none}}{'}' * 8}</style>{'<div class=a>' * 8}<p class=x>S</p>",
     "<canvas>S</canvas>",
     "<video src=a.mp4>S</video>",
     "<datalist id=a><option>S</option></datalist>",

@@ -16,7 +16,7 @@ _ESCAPE = re.compile(r"\\(?:([\da-f]{1,6})\s?|([^\n]))", re.I)
 # A layer, and a test of properties that each browser knows.
 _SHOWN = re.compile(r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-)))", re.I | re.S)
 _MEDIA = re.compile(r"(?:only\s+)?(?:(?:all|screen)\b)?(?P<conditions>.*)$", re.I | re.S)
-_MAX_NESTED = 8  # levels of blocks
+_MAX_NESTED = 16  # levels of rules
 _MAX_SELECTORS = 100  # of a nested rule
 # A condition that each screen fulfils.
 _ANY_SCREEN = re.compile(
@@ -167,9 +167,13 @@ def _blocks(
     at = 0
     while (start := css.find("{", at)) >= 0:
         head = " ".join(css[at:start].replace("}", " ").rpartition(";")[2].split())
-        at = _end(css, start)
         is_group = head.startswith("@")
-        if is_group and not _applies(head):
+        is_applied = is_group and _applies(head)
+        if is_applied and not above:
+            at = start + 1  # its rules stand as if it were not there, however deep
+            continue
+        at = _end(css, start)
+        if is_group and not is_applied:
             continue
         body = css[start + 1 : at].removesuffix("}")
         selectors = above if is_group else _nested(head, above)
