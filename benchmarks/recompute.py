@@ -185,6 +185,8 @@ class Recomputation:
         if self._known.intersection(query_terms(text).identifiers):
             script, vector = NONE, None
             alpha = 1.0 if alpha is None else alpha
+        if vector is None:
+            script = NONE  # only words can answer
         dense, direction = self._dense(vector, script)
         lexical = self._by_words.bm25(weights)
         mismatch = [t.script != script and NONE not in (t.script, script) for t in self._texts]

@@ -33,6 +33,39 @@ def test_the_usual_forms_of_a_conversation_are_taken(given: Any) -> None:
     assert (message.role, message.content) == ("user", "I moved to Lyon.")
 
 
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            {"content": None, "tool_calls": [{"type": "function", "function": {"name": "look"}}]},
+            "calls look",
+        ),
+        ({"content": "", "tool_calls": [{"function": {"name": "look"}}]}, "calls look"),
+        (
+            {"tool_calls": [{"type": "tool_call", "name": "a"}, {"type": "tool_call"}]},
+            "calls a, a tool",
+        ),
+        ({"content": [{"type": "tool_use", "name": "look", "input": {}}]}, "calls look"),
+        (
+            {"content": [{"type": "text", "text": "So."}, {"type": "tool_use", "name": "look"}]},
+            "So.",
+        ),
+        ({"content": "So.", "tool_calls": [{"function": {"name": "look"}}]}, "So."),
+    ],
+)
+def test_a_call_of_a_tool_keeps_its_place(message: dict[str, Any], text: str) -> None:
+    """A message without a text that calls tools is a message, so that the others keep theirs."""
+    session = session_of([{"role": "assistant", **message}, SAID])
+    assert [one.content for one in session.messages] == [text, SAID["content"]]
+
+
+@pytest.mark.parametrize("content", [None, [], [{"type": "image"}], {"type": "tool_use"}, 5])
+def test_a_message_without_a_text_or_a_call_is_refused(content: Any) -> None:
+    """The error names the message and shows a right one."""
+    with pytest.raises(TypeError, match=r"messages\[0\]: content is .*give text"):
+        session_of([{"role": "assistant", "content": content, "tool_calls": []}])
+
+
 def test_the_same_messages_are_the_same_conversation() -> None:
     """A list has no id of its own; its first message gives one, so that its turns are kept once."""
     assert session_of([SAID]).id == session_of([SAID, SAID]).id

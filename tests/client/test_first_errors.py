@@ -180,6 +180,25 @@ WRONG: dict[str, tuple[Callable[[Any], object], str, str]] = {
     "a secure URL as address": (lambda _: Client("https://a:1/"), "https://", '"vikings://a:1"'),
     "a path as address": (lambda _: Client("./data"), "a path", "vikingd.open('./data')"),
     "no port": (lambda _: Client("localhost"), "without a port", '"127.0.0.1:7716"'),
+    "another URL": (lambda _: Client("ftp://a:1"), "ftp:// is not known", '"127.0.0.1:7716"'),
+    "a path behind a port": (lambda _: Client("a:7716/x"), "port is no number", "127.0.0.1:7716"),
+    "a space in an address": (lambda _: Client("a b:7716"), "with a space", '"127.0.0.1:7716"'),
+    "no host": (lambda _: Client(":7716"), "without a host", '"127.0.0.1:7716"'),
+    "a high port": (lambda _: Client("a:99999"), "'a:99999'", "from 1 to 65535"),
+    "port 0": (lambda _: Client("a:0"), "'a:0'", "from 1 to 65535"),
+    "wide digits": (lambda _: Client("a:７７１６"), "port is no number", "127.0.0.1:7716"),
+    "IPv6 without a port": (lambda _: Client("::1"), "without a port", '"[::1]:7716"'),
+    "a negative timeout": (lambda c: c.with_timeout(-1), "timeout is -1", "timeout=5.0"),
+    "NaN as timeout": (lambda c: c.with_timeout(math.nan), "timeout is nan", "timeout=5.0"),
+    "a text as timeout": (lambda c: c.with_timeout("5"), "timeout is a str", "timeout=5.0"),
+    "a number as key": (lambda c: c.with_key(5), "key is an int (5)", "a str"),
+    "an empty path": (
+        lambda c: c.import_path("", "viking://resources/x"),
+        "path: is empty",
+        ". is",
+    ),
+    "texts as requests": (lambda c: c.batch_find(["a"]), "requests[0] is a str", "find_request("),
+    "a text as requests": (lambda c: c.batch_find("a"), "requests[0] is a str", "find_request("),
     "a number as address": (lambda _: Client(7716), "address is an int", '"127.0.0.1:7716"'),
     "api_key": (lambda _: Client(api_key="x"), "Client() has no argument 'api_key'", "'key'"),
     "a URI as directory": (
@@ -188,6 +207,19 @@ WRONG: dict[str, tuple[Callable[[Any], object], str, str]] = {
         'Client("127.0.0.1:7716")',
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1:1", "a-b.example:65535", "[::1]:7716", "127.0.0.1:1,127.0.0.2:2"),
+        *("dns:///a.example:7716", "ipv4:127.0.0.1:7716", "unix:/tmp/a b", "vikings://a:7716"),
+        *("unix:relative", "user"),
+    ],
+)
+def test_a_right_address_is_taken(address: str) -> None:
+    """Each form of an address makes a client."""
+    Client(address).close()
 
 
 @pytest.mark.parametrize("call", WRONG)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.index.find_helpers import retrieved
+from tests.index.find_helpers import find, retrieved
 from vikingd.domain.contexts import Draft
+from vikingd.domain.find_query import FindQuery
 from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.draft_preparation import prepare
@@ -66,6 +68,38 @@ def test_queries_find_the_words_of_their_languages(engine: Engine) -> None:
         if names != wanted:
             wrong.append((row["language"], row["query"], row["wanted"], row["text"], names))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("docker", "zh"),
+        ("install docker", "zh"),
+        ("requests", "ru"),
+        ("timeout", "ko"),
+        ("神社", "ja"),
+        ("东京", "en"),
+        ("Москва", "en"),
+        ("dock", None),
+        ("学校", None),
+    ],
+)
+def test_without_vectors_a_find_compares_words_of_all_scripts(
+    tmp_path: Path, query: str, name: str | None
+) -> None:
+    """A name in a text of another language is found by its letters."""
+    texts = {
+        "zh": "本页说明如何在服务器上安装 docker 以及常见的问题。",
+        "ru": "Здесь описан модуль requests и его функции.",
+        "ko": "서버의 timeout 설정을 바꾸는 방법입니다.",
+        "ja": "明日は神社へ参ります。",
+        "en": "Tokyo is written 东京, and Moscow Москва, in the tables of this page.",
+    }
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        drafts = [Draft(f"{TOP}/{one}.md", content=text) for one, text in texts.items()]
+        engine.writable_store.put([prepare(draft) for draft in drafts]).result()
+        found = find(engine, FindQuery(query), None).matches
+    assert [match.uri for match in found[:1]] == ([f"{TOP}/{name}.md"] if name else [])
 
 
 def test_the_table_has_many_words_and_languages() -> None:

@@ -210,6 +210,23 @@ def test_a_value_that_is_lost_or_text_is_told_by_name(block: str, named: str) ->
 
 
 @pytest.mark.parametrize(
+    ("block", "values"),
+    [
+        ("title：红烧肉\nauthor: 王明", {"title": "红烧肉", "author": "王明"}),
+        ("author: 王明\n标题：红烧肉：家常做法", {"author": "王明", "标题": "红烧肉：家常做法"}),
+        ("x: 1\ntags：[甲, 乙]", {"x": 1, "tags": ["甲", "乙"]}),
+        ("title:\u00a0Tea\nx: 1", {"title": "Tea", "x": 1}),
+        ("title:\u3000茶\nx: 1", {"title": "茶", "x": 1}),
+        ("x: 注意：这是茶", {"x": "注意：这是茶"}),
+        ("a：b: c", {"a：b": "c"}),
+    ],
+)
+def test_a_colon_of_chinese_text_ends_a_key(block: str, values: dict[str, object]) -> None:
+    """A key that is typed with a wide colon, or a hard space after it, loses nothing."""
+    assert front_matter(f"---\n{block}\n---\nBody.")[0] == values
+
+
+@pytest.mark.parametrize(
     "block",
     [
         "",
@@ -237,6 +254,8 @@ def test_what_is_read_as_meant_is_not_told(block: str) -> None:
         ("Some words: here\n\nAnd a paragraph of prose.\n\nAnd another: one: here", True),
         ("[" * 200, True),
         ("* a\n* b", True),
+        ("注意：这是一段话。", False),
+        ("注意：这是一段话。\n说明：这也是一段话。", False),
     ],
 )
 def test_a_block_that_is_no_mapping_is_text(block: str, told: bool) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import zipfile
 from base64 import b64decode
 from collections.abc import Callable
+from datetime import datetime
 from io import BytesIO
 from typing import Any
 
 import openpyxl
 import pptx
+import pytest
+from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
+from pptx.util import Pt
 
 from vikingd.ingest.formats.document import Document
 from vikingd.ingest.formats.table import parser_of
@@ -84,6 +88,55 @@ def test_docx_leaves_out_hidden_text() -> None:
     assert found.lost == ["2 parts that it hides from its readers left out"]
 
 
+W14 = 'xmlns:w14="http://schemas.microsoft.com/office/word/2010/wordml"'
+WHITE = '<w:color w:val="FFFFFF"/>'
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_hidden"),
+    [
+        (WHITE + '<w:shd w:val="clear" w:color="auto" w:fill="FFFFFF"/>', True),
+        (WHITE + '<w:shd w:val="clear" w:color="auto" w:fill="auto"/>', True),
+        (WHITE + '<w:highlight w:val="white"/>', True),
+        ('<w:color w:val="FFFFFF" w:themeColor="background1"/>', True),
+        (f"<w14:textFill {W14}><w14:noFill/></w14:textFill>", True),
+        (WHITE + '<w:shd w:val="clear" w:color="auto" w:fill="1F4E79"/>', False),
+        (WHITE + '<w:shd w:val="solid" w:color="000000" w:fill="FFFFFF"/>', False),
+        (WHITE + '<w:shd w:val="clear" w:fill="FFFFFF" w:themeFill="accent1"/>', False),
+        (WHITE + '<w:highlight w:val="black"/>', False),
+        ('<w:color w:val="FFFFFF" w:themeColor="background1" w:themeShade="80"/>', False),
+        ('<w:color w:val="FFFFFF" w:themeColor="text1"/>', False),
+        (
+            f"<w14:textOutline {W14}/><w14:textFill {W14}><w14:noFill/></w14:textFill>",
+            False,
+        ),
+    ],
+)
+def test_docx_leaves_out_text_without_a_visible_color(facts: str, is_hidden: bool) -> None:
+    """White on white and text without a fill are hidden; on another color they are shown."""
+    found = read_docx(f"<w:p>{run('berth ')}{run('seven', facts)}</w:p>")
+    assert ("seven" not in found.text) == is_hidden
+    assert found.lost == ["1 part that it hides from its readers left out"] * is_hidden
+
+
+def test_docx_rows() -> None:
+    """A hidden row is left out; columns that a row leaves free stay free."""
+
+    def row(cells: str, facts: str = "") -> str:
+        cells = "".join(f"<w:tc><w:p>{run(text)}</w:p></w:tc>" for text in cells.split())
+        return f"<w:tr><w:trPr>{facts}</w:trPr>{cells}</w:tr>"
+
+    rows = [
+        row("a b c"),
+        row("d e f", "<w:hidden/>"),
+        row("g h i", '<w:hidden w:val="0"/>'),
+        row("j", '<w:gridBefore w:val="2"/>'),
+    ]
+    found = read_docx(f"<w:tbl>{''.join(rows)}</w:tbl>")
+    assert found.text.splitlines()[2:] == ["| g | h | i |", "|  |  | j |"]
+    assert found.lost == ["1 part that it hides from its readers left out"]
+
+
 def test_docx_shows_the_last_revision() -> None:
     """Deleted text is gone; moved text stands in its new place alone."""
     body = ""
@@ -131,6 +184,113 @@ def test_xlsx_leaves_out_what_is_hidden() -> None:
         "1 hidden row is left out",
         "1 hidden column is left out",
     ]
+
+
+def test_xlsx_leaves_out_rows_and_columns_without_a_size() -> None:
+    """A row without a height and a column without a width are hidden; small ones are read."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    for line in (["ship", "x", "berth"], ["Heron", "x", 7], ["Tern", "x", 8]):
+        sheet.append(line)
+    sheet.row_dimensions[2].height = 77
+    sheet.row_dimensions[3].height = 0.75
+    sheet.column_dimensions["B"].width = 77
+    sheet.column_dimensions["C"].width = 0.5
+
+    def save(file: BytesIO) -> None:
+        whole = BytesIO()
+        book.save(whole)
+        with zipfile.ZipFile(whole) as archive, zipfile.ZipFile(file, "w") as copy:
+            for name in archive.namelist():  # openpyxl writes no size of 0
+                copy.writestr(name, archive.read(name).replace(b'="77"', b'="0"'))
+
+    found = read(save, "xlsx")
+    assert found.text == "## Sheet\n\n| ship | berth |\n| --- | --- |\n| Tern | 8 |\n"
+    assert found.lost == ["1 hidden row is left out", "1 hidden column is left out"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "day"), [(WINDOWS_EPOCH, "1900-01-00"), (MAC_EPOCH, "1904-01-01")]
+)
+def test_xlsx_shows_the_number_0_as_a_day(epoch: datetime, day: str) -> None:
+    """The number 0 in the format of a day is the first day, and in that of a time a time."""
+    book = openpyxl.Workbook()
+    book.epoch = epoch
+    sheet = book.active
+    assert sheet is not None
+    sheet.append([0, 0.5, 0.5])
+    for cell, code in zip(sheet[1], ("yyyy-mm-dd", "d/m/yy h:mm", "h:mm"), strict=True):
+        cell.number_format = code
+    assert f"| {day} | {day} 12:00:00 | 12:00 |" in read(book.save, "xlsx").text
+
+
+def test_odt_leaves_out_what_is_hidden() -> None:
+    """Hidden paragraphs, collapsed rows and tiny text are counted; what is shown is read."""
+    of = "urn:oasis:names:tc:opendocument:xmlns"
+    spaces = " ".join(
+        f'xmlns:{name}="{of}:{uri}:1.0"'
+        for name, uri in (
+            ("office", "office"),
+            ("text", "text"),
+            ("table", "table"),
+            ("style", "style"),
+            ("fo", "xsl-fo-compatible"),
+        )
+    )
+
+    def row(text: str, state: str) -> str:
+        cell = f"<table:table-cell><text:p>{text}</text:p></table:table-cell>"
+        return f'<table:table-row table:visibility="{state}">{cell}</table:table-row>'
+
+    def mark(state: str) -> str:
+        return f'<text:hidden-paragraph text:is-hidden="{state}"/>'
+
+    styles = "".join(
+        f'<style:style style:name="{name}" style:family="text">'
+        f'<style:text-properties fo:font-size="{size}"/></style:style>'
+        for name, size in (("Tiny", "1pt"), ("Small", "6pt"), ("Half", "50%"))
+    )
+    body = (
+        f"<text:p>one{mark('false')}</text:p><text:p>{mark('true')}secret</text:p>"
+        + "".join(
+            f'<text:p><text:span text:style-name="{name}">{text}</text:span></text:p>'
+            for name, text in (("Tiny", "secret"), ("Small", "two"), ("Half", "three"))
+        )
+        + "<table:table>"
+        + "".join(
+            row(*one) for one in (("four", "visible"), ("secret", "collapse"), ("five", "filter"))
+        )
+        + "</table:table>"
+    )
+
+    def save(file: BytesIO) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
+            archive.writestr(
+                "content.xml",
+                f"<office:document-content {spaces}><office:automatic-styles>{styles}"
+                f"</office:automatic-styles><office:body><office:text>{body}</office:text>"
+                "</office:body></office:document-content>",
+            )
+
+    found = read(save, "odt")
+    assert found.text == "one\n\ntwo\n\nthree\n\n| four |\n| --- |\n| five |\n"
+    assert found.lost == ["3 parts that it hides from its readers left out"]
+
+
+def test_pptx_leaves_out_tiny_text() -> None:
+    """Text of at most two points is counted; small print is read."""
+    show = pptx.Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[5])
+    slide.shapes.title.text = "Harbour"
+    for text, points in (("secret", 1), ("print", 4)):
+        box = slide.shapes.add_textbox(0, 0, 99, 99)
+        box.text_frame.text = text
+        box.text_frame.paragraphs[0].runs[0].font.size = Pt(points)
+    found = read(show.save, "pptx")
+    assert found.text == "## Slide 1: Harbour\n\nprint\n"
+    assert found.lost == ["1 part that it hides from its readers left out"]
 
 
 def test_pptx_tells_hidden_slides_and_shapes() -> None:

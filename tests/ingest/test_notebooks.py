@@ -45,6 +45,16 @@ def names(content: str) -> dict[str, list[str]]:
     return {one.section: defined_names(one.section, "a.ipynb") for one in split(content, "a.ipynb")}
 
 
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [({"title": " Tides  at sea"}, "Tides at sea"), ({"title": 5}, ""), ({}, ""), (None, "")],
+)
+def test_a_notebook_has_the_title_that_it_states(metadata: object, title: str) -> None:
+    """The title of the metadata is that of the document."""
+    made = {"nbformat": 4, "metadata": metadata, "cells": CELLS}
+    assert read(io.BytesIO(json.dumps(made).encode())).title == title
+
+
 def test_cells_are_cut_by_their_syntax() -> None:
     """A function is below the headings of its cell, with the words before it and its output."""
     content = text_of(CELLS)

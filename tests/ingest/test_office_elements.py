@@ -238,22 +238,58 @@ def test_what_stands_beside_the_cells_is_counted() -> None:
     ]
 
 
+def pdf_of(text: str, more: str = "") -> Document:
+    """Read a PDF file of one page with this text, in a font of 12 points."""
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 5 0 R{more}"
+        "/Resources<</Font<</F 4 0 R>>>>>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        f"<</Length {len(text) + 16}>>\nstream\nBT /F 12 Tf {text} ET\nendstream",
+    ]
+    parts = "".join(f"{i} 0 obj\n{one}\nendobj\n" for i, one in enumerate(objects, start=1))
+    return pdf.read(io.BytesIO(f"%PDF-1.4\n{parts}trailer\n<</Root 1 0 R>>\n%%EOF\n".encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "is_shown"),
+    [
+        ("1 0 0 1 72 -500 Tm (seven) Tj", "", False),
+        ("1 0 0 1 700 300 Tm (seven) Tj", "", False),
+        ("1 0 0 1 72 300 Tm (seven) Tj", "/CropBox[0 400 600 800]", False),
+        ("1 0 0 1 72 300 Tm /F 0.01 Tf (seven) Tj", "", False),
+        (".01 0 0 .01 72 300 Tm (seven) Tj", "", False),
+        ("1 0 0 1 580 300 Tm (seven) Tj", "", True),
+        ("1 0 0 1 72 300 Tm (seven) Tj", "/Rotate 90", True),
+        ("0 1 -1 0 72 300 Tm (seven) Tj", "", True),
+        ("12 0 0 12 72 300 Tm /F 1 Tf (seven) Tj", "", True),
+        ("1 0 0 1 72 300 Tm /F 4 Tf (seven) Tj", "", True),
+        (
+            "1 0 0 1 72 -300 Tm (seven) Tj",
+            "/CropBox[0 -400 600 800]/MediaBox[0 -400 600 800]",
+            True,
+        ),
+        ("3 Tr 1 0 0 1 72 300 Tm (seven) Tj", "", True),  # the words of a scan
+    ],
+)
+def test_text_beside_a_page_and_tiny_text_are_left_out(
+    text: str, more: str, is_shown: bool
+) -> None:
+    """Text that no reader sees is counted; text in other directions and sizes is read."""
+    document = pdf_of(f"1 0 0 1 72 700 Tm (berth - .) Tj {text}", more)
+    assert "berth - ." in document.text
+    assert ("seven" in document.text) == is_shown
+    assert document.lost == ["1 part that it hides from its readers left out"] * (not is_shown)
+
+
 def test_letters_without_a_width_are_told() -> None:
     """A page of which most letters have no width is told, since PDFium passes over them."""
     letters = " ".join(
         f"{0 if c == 'a' else 100} Tz 1 0 0 1 {9 * (i % 60)} {700 - i // 60 * 20} Tm ({c}) Tj"
         for i, c in enumerate("ab " * 180)
     )
-    objects = [
-        "<</Type/Catalog/Pages 2 0 R>>",
-        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 5 0 R"
-        "/Resources<</Font<</F 4 0 R>>>>>>",
-        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-        f"<</Length {len(letters) + 16}>>\nstream\nBT /F 12 Tf {letters} ET\nendstream",
-    ]
-    parts = "".join(f"{i} 0 obj\n{one}\nendobj\n" for i, one in enumerate(objects, start=1))
-    document = pdf.read(io.BytesIO(f"%PDF-1.4\n{parts}trailer\n<</Root 1 0 R>>\n%%EOF\n".encode()))
+    document = pdf_of(letters)
     assert "a" not in document.text.partition("Page 1")[2]
     assert document.lost == ["letters on page 1 are lost: their font has no widths"]
 
@@ -364,6 +400,7 @@ def test_an_open_document_tells_its_losses() -> None:
 
 
 HEAD = "From: =?utf-8?b?5bGx55Sw?= <y@example.org>\nSubject: =?iso-2022-jp?b?GyRCMnE1RBsoQg==?=\n"
+FLOWED = b"Content-Type: text/plain; charset=utf-8; format=flowed"
 MAILS = [
     (b"Content-Type: text/plain; charset=koi8-r\n\n" + "Привет".encode("koi8-r"), "Привет"),
     (
@@ -371,6 +408,12 @@ MAILS = [
         b"15nXqdec15XXnQ==\n",
         "ישלום",
     ),
+    (FLOWED + b"\n\nA long \nline of text.\nThe next.\n", "A long line of text.\nThe next."),
+    (FLOWED + b"; DelSp=yes\n\nEin lan \nges Wort  \n und.\n", "Ein langes Wort und."),
+    (FLOWED + b"\n\n> one \n> two\n>> three \nfour\n", "> one two\n>> three \nfour"),
+    (FLOWED + b"\n\nEnd \n-- \nAna \nB.\n", "End \n\\-- \nAna B."),
+    (FLOWED + b"\n\n From here \n on.\n", "From here on."),
+    (b"Content-Type: text/plain\n\nA long \nline.\n", "A long \nline."),
     (b"Content-Type: text/html; charset=big5\n\n<p>" + "港口".encode("big5") + b"</p>", "港口"),
     (
         b"Content-Type: multipart/alternative; boundary=b\n\n--b\n\nplain\n"

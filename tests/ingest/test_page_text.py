@@ -127,6 +127,31 @@ HIDDEN = [
     "<style>/* .x{} */ .x{display:block} .x.y{display:none}</style><p class='x y'>S</p>",
     "<style>[data-a=b]{display:none}</style><p data-a=b>S</p>",
     "<style>.x{display:none!important}</style><p class=x style='display:block'>S</p>",
+    '<p style="display:/* a */none">S</p>',
+    '<p style="d\\69splay:n\\6f ne">S</p>',
+    '<p style="color:#0000">S</p>',
+    '<p style="color:#12345600">S</p>',
+    '<p style="color:rgba(0,0,0,0)">S</p>',
+    '<p style="color:rgb(0 0 0 / 0%)">S</p>',
+    '<p style="color:hsla(0, 0%, 0%, .0)">S</p>',
+    '<p style="filter:opacity(0)">S</p>',
+    '<p style="filter:blur(1px) opacity(0%)">S</p>',
+    '<span aria-hidden="TRUE">S</span>',
+    "<style><!-- .x{display:none} --></style><p class=x>S</p>",
+    "<style>@media all and (min-width:1px){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media (max-width:99999px){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media print, screen{.x{display:none}}</style><p class=x>S</p>",
+    "<style>@supports (display:grid){.x{display:none}}</style><p class=x>S</p>",
+    "<style>.a{color:red;.x{display:none}}</style><div class=a><p class=x>S</p></div>",
+    "<style>.a{&.x{display:none}}</style><p class='a x'>S</p>",
+    "<style>.x{@media screen{display:none}}</style><p class=x>S</p>",
+    "<style>i{.y{color:red}} .x{display:none}</style><p class=x>S</p>",
+    f"<style>{'@media screen{' * 50}.x{{display:none}}{'}' * 50}</style><p class=x>S</p>",
+    f"<style>{'.a{' * 8}.x{{display:none}}{'}' * 8}</style>{'<div class=a>' * 8}<p class=x>S</p>",
+    "<canvas>S</canvas>",
+    "<video src=a.mp4>S</video>",
+    "<datalist id=a><option>S</option></datalist>",
+    "<noframes>S</noframes>",
 ]
 SHOWN = [
     '<p style="display:block">S</p>',
@@ -149,6 +174,25 @@ SHOWN = [
     '<div aria-hidden="true"><p>S is most of the page.</p></div>',
     '<p style="position:relative;left:-2px">S</p>',
     '<p style="height:0">S</p>',
+    '<p style="color:#0001">S</p>',
+    '<p style="color:#1230ff">S</p>',
+    '<p style="color:rgba(0,0,0,.5)">S</p>',
+    '<p style="color:rgba(0,0,0)">S</p>',
+    '<p style="color:rgb(0 0 0 / 50%)">S</p>',
+    '<p style="filter:opacity(0.5)">S</p>',
+    '<p style="content:\\64isplay;/* display:none */">S</p>',
+    "<style>@media (max-width:600px){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media (min-width:768px){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media (prefers-color-scheme:dark){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media not screen{.x{display:none}}</style><p class=x>S</p>",
+    "<style>@media not all{.x{display:none}}</style><p class=x>S</p>",
+    "<style>@supports not (display:grid){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@supports (-ms-ime-align:auto){.x{display:none}}</style><p class=x>S</p>",
+    "<style>.a{.x{display:none}}</style><p class=x>S</p>",
+    "<style>.a{&:hover{display:none}}</style><p class=a>S</p>",
+    "<style>.x{color:red;.y{display:none}}</style><p class=x>S</p>",
+    "<style>@keyframes f{from{opacity:0}}</style><p class=f>S</p>",
+    "<div><template shadowrootmode=open><p>S</p></template></div>",
 ]
 
 
@@ -193,7 +237,37 @@ def test_blocks_keep_their_form() -> None:
         "Fees\n\n|"
     )
     assert text_of("<dl><dt>Reef</dt><dd>A ridge</dd></dl>") == "Reef\n:   A ridge"
+    assert text_of("<dl><dt>Reef<dd>A ridge<dd>A bank<dt>Key<dd>An isle</dl>") == (
+        "Reef\n:   A ridge\n:   A bank\n\nKey\n:   An isle"
+    )
     assert text_of("<details><summary>More</summary>text</details>") == "More\n\ntext"
+    foot = "<tfoot><tr><td>9</td></tr></tfoot>"
+    rows = f"<thead><tr><th>Sum</th></tr></thead>{foot}<tbody><tr><td>4</td></tr></tbody>"
+    assert text_of(f"<table>{rows}</table>") == "| Sum |\n| --- |\n| 4 |\n| 9 |"
+
+
+ITEMS = "<li>x</li><li>y</li>"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        (f"<ol>{ITEMS}</ol>", "1. x\n2. y"),
+        (f"<ol start=5>{ITEMS}</ol>", "5. x\n6. y"),
+        (f"<ol type=1>{ITEMS}</ol>", "1. x\n2. y"),
+        ("<ol><li>x</li><li value=9>y</li><li>z</li></ol>", "1. x\n\n9. y\n10. z"),
+        ("<ol><li value=0>x</li><li value=''>y</li></ol>", "0. x\n1. y"),
+        (f"<ol type=a start=3>{ITEMS}</ol>", "- c. x\n- d. y"),
+        (f"<ol type=I>{ITEMS}</ol>", "- I. x\n- II. y"),
+        (f"<ol reversed>{ITEMS}</ol>", "2. x\n\n1. y"),
+        (f"<ol type=a><li>o<ol>{ITEMS}</ol></li></ol>", "- a. o\n  1. x\n  2. y"),
+        ("<ul type=a><li value=4>x</li></ul>", "- x"),
+        ("<ol type=a></ol><p>x</p>", "x"),
+    ],
+)
+def test_items_keep_their_numbers(html: str, text: str) -> None:
+    """An item has the number or letter that a browser shows."""
+    assert text_of(html) == text
 
 
 @pytest.mark.parametrize("html", HIDDEN)

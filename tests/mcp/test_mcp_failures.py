@@ -143,6 +143,11 @@ def test_a_missing_uri_names_the_nearest_directory(daemon: str, typed: Daemon) -
         assert below_a_file.endswith("viking://resources/drinks/tea.md is a file.")
         text = await failed(client, "find", query="tea", target_uri="viking://resources/foods")
         assert "nearest directory is viking://resources:" in text
+        text = await failed(client, "write", uri="viking://resources/notes/", content="Tea.")
+        assert text == (
+            "viking://resources/notes/ is a directory: "
+            "name the file, such as viking://resources/notes/tea.md."
+        )
         assert "Take the ids from recall" in await failed(client, "forget", ids=[999])
 
     run(test, daemon)

@@ -139,6 +139,9 @@ JUNK: tuple[tuple[bytes, str], ...] = (  # a line, and the beginning of its repl
     (b"nonsense", '"code": -32700'),
     (b'{"jsonrpc":"2.0","id":1,"method":"ping"', "Parse error: the line is not JSON"),
     (b"\xff\xfe\x00", '"code": -32700'),
+    (tool(query="\ud83d"), "Parse error: a text of the message has half of a surrogate pair"),
+    (b'{"a": "\\u00e9"', "Parse error: the line is not JSON"),
+    (b'["\\ud83d"]', "Parse error: the line is not JSON"),
     (b"[" * 100_000, '"code": -32700'),
     (b'{"a":' * 5000 + b"1" + b"}" * 5000, '"code": -32700'),
     (b"", ""),
@@ -195,6 +198,8 @@ def test_hostile_messages_get_an_error_and_the_server_goes_on(daemon: str) -> No
             assert expected, (line[:80], said)
             assert expected in said, (line[:80], said)
             assert len(said) < 3000
+            if "surrogate" in expected:  # a client waits for the reply with its own number
+                assert reply["id"] == json.loads(line)["id"]
         process.stdin.close()
         assert process.wait(10) == 0
         assert process.stderr.read() == b""

@@ -109,6 +109,22 @@ def described(value: object) -> str:
     return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name} ({shown})"
 
 
+def seconds(timeout: float | None) -> float | None:
+    """Return a timeout in seconds, or None for none.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is negative or NaN.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise wrong_type("timeout", timeout, "a number of seconds or None", "5.0")
+    if not timeout >= 0:
+        raise ValueError(f"timeout is {timeout}; give a number of seconds, such as timeout=5.0")
+    return timeout
+
+
 def wrong_type(name: str, value: object, wanted: str, example: str = "") -> TypeError:
     """Return the error for an argument of a wrong type.
 

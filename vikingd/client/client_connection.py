@@ -16,7 +16,7 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from vikingd.client.argument_checks import checked, unknown_method
+from vikingd.client.argument_checks import checked, seconds, unknown_method
 from vikingd.client.awaited_calls import parts_of, reply_of
 from vikingd.client.client_errors import (
     ClientError,
@@ -140,7 +140,7 @@ class _Connected(Methods):
         # The user's daemon is reached at its socket, and started by the first call.
         self._user = _users_daemon() if address == USER else None
         self._at = f"{UNIX}{self._user.socket}" if self._user else address
-        self.timeout = timeout
+        self.timeout = seconds(timeout)
         self.retries = retries
         self._credentials = Credentials.found(
             key=key,
@@ -172,9 +172,16 @@ class _Connected(Methods):
         self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     def with_timeout(self, timeout: float | None) -> Self:
-        """Return a client with another deadline for each call and the same connection."""
+        """Return a client with another deadline for each call and the same connection.
+
+        Args:
+            timeout: in seconds; None: there is none.
+
+        Raises:
+            TypeError, ValueError: it is no number of seconds.
+        """
         other = copy.copy(self)
-        other.timeout = timeout
+        other.timeout = seconds(timeout)
         return other
 
     @property

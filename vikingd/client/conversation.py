@@ -214,6 +214,7 @@ Conversation: TypeAlias = (
 )
 """A Session, the object that its file has, or messages: dicts with role and content."""
 
+_CALLS = ("tool_use", "tool_call", "function")  # types of a call of a tool
 _EXAMPLE = '[{"role": "user", "content": "I moved to Lyon."}]'
 
 
@@ -255,12 +256,29 @@ def _message(given: SessionMessage | Mapping[str, Any]) -> SessionMessage:
     if isinstance(content, list | tuple):
         parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
         content = "\n".join(part for part in parts if isinstance(part, str)) or content
+    if not isinstance(content, str) or not content:
+        content = _calls(given.get("tool_calls") or content) or content
     for name, value in (("role", role), ("content", content)):
         if not isinstance(value, str):
             raise TypeError(f"{name} is {described(value)}; give text, such as {_EXAMPLE[1:-1]}")
     return SessionMessage(
         str(role), str(content), None if time is None else micros_of(time, "time")
     )
+
+
+def _calls(given: object) -> str:
+    """Return the calls of tools of a message without a text, as text; "" for no calls.
+
+    The message keeps its place, since memories name the numbers of the messages they are from.
+    """
+    names = []
+    for one in given if isinstance(given, list | tuple) else ():
+        if not isinstance(one, Mapping) or not (one.get("type") in _CALLS or "function" in one):
+            return ""
+        function = one.get("function")
+        named = function if isinstance(function, Mapping) else one
+        names.append(str(named.get("name") or "a tool"))
+    return f"calls {', '.join(names)}" if names else ""
 
 
 def session_message(

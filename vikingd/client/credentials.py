@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from vikingd.client.argument_checks import described
-from vikingd.domain.daemon_addresses import TLS, USER, Address, parse
+from vikingd.client.argument_checks import described, wrong_type
+from vikingd.domain.daemon_addresses import MAX_PORT, TLS, UNIX, USER, Address, parse
 from vikingd.system.regular_files import read_text
 
 if TYPE_CHECKING:
@@ -226,15 +227,35 @@ def check_address(address: str, typed: str = 'Client("{}")') -> None:
             f"address is {address!r}, a path: vikingd.open({address!r}) opens a directory, and "
             f"{typed.format(f'unix:{address}')} connects to the socket of a daemon"
         )
-    if address == USER:
+    if address == USER or address.startswith((UNIX, "unix-abstract:")):
         return
+    found = re.match(r"([a-z][a-z\d+.-]*)://", address, re.I)
+    if found and not address.startswith((TLS, *_SCHEMES)):
+        raise ValueError(f"address is {address!r}, and {found[0]} is not known; {forms}")
+    if re.search(r"\s", address.strip()):
+        raise ValueError(f"address is {address!r}, with a space; {forms}")
+    if _is_ipv6(address):
+        right = typed.format(f"[{address}]:7716")
+        raise ValueError(f"address is {address!r}, without a port; with one it is {right}")
     if ":" not in address:
         raise ValueError(f"address is {address!r}, without a port; {forms}")
-    port = address.rpartition(":")[2]
-    if re.fullmatch(r"[\w.-]+:[^/:,]*", address) and not (
-        address.startswith(_SCHEMES) or port.isdecimal()
-    ):
+    host, _, port = address.rpartition(":")
+    if address.startswith(_SCHEMES) or not re.fullmatch(r"[^\s:,\[\]]*:[^:,]*", address):
+        return
+    if not re.fullmatch(r"[0-9]{1,9}", port):
         raise ValueError(f"address is {address!r}, whose port is no number; {forms}")
+    if not 0 < int(port) <= MAX_PORT:
+        raise ValueError(f"address is {address!r}; a port is a number from 1 to {MAX_PORT}")
+    if not host:
+        raise ValueError(f"address is {address!r}, without a host; {forms}")
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _or_variable(value: str | os.PathLike[str] | None, variable: str) -> str:
@@ -264,6 +285,8 @@ def _header(name: str, value: str) -> str:
     Raises:
         ValueError: gRPC metadata cannot hold the value; the message does not show it.
     """
+    if not isinstance(value, str):
+        raise wrong_type(name, value, "a str")
     value = value.strip()
     if not re.fullmatch(r"[!-~]*", value):
         raise ValueError(f"{name} may hold printable ASCII characters without spaces alone")

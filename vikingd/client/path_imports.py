@@ -72,6 +72,8 @@ def import_path(
     advance = progress or (lambda _: None)
     with _argument_errors():
         options = chosen_options(given._asdict())
+        if not os.fspath(path):
+            raise errors.InvalidField("path", "is empty; . is the working directory")
         address = address_of(os.fspath(path))
         if address is None:
             check_of_addresses(options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from vikingd.client.argument_checks import wrong_type
 from vikingd.client.conversation import Conversation, session_message, session_of
 from vikingd.client.method_declarations import method
 from vikingd.client.results import (
@@ -107,8 +108,17 @@ def find(
 
 @method(retrieval_pb2.BatchFindResponse, tuple[FindResult, ...], part="responses", retried=True)
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
-    """Find contexts for many queries in one call; `find_request` makes each query."""
-    return retrieval_pb2.BatchFindRequest(requests=requests)
+    """Find contexts for many queries in one call; `find_request` makes each query.
+
+    Raises:
+        TypeError: a query is no such request.
+    """
+    given: list[Any] = [requests] if isinstance(requests, str | Mapping) else list(requests)
+    for i, one in enumerate(given):
+        if not isinstance(one, retrieval_pb2.FindRequest):
+            example = 'find_request("how hot for oolong?")'
+            raise wrong_type(f"requests[{i}]", one, f"what find_request returns: {example}")
+    return retrieval_pb2.BatchFindRequest(requests=given)
 
 
 @method(retrieval_pb2.SearchResponse, SearchResult, retried=True)

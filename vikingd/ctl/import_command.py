@@ -115,6 +115,8 @@ def import_(
 
     Example: vikingctl import ./docs viking://resources/docs --exclude drafts/
     """
+    if not path:  # an unset variable of a shell would import the working directory
+        raise typer.BadParameter("is empty; . is the working directory", param_hint="PATH")
     asked = Asked(path, uri, delete, collection or (), key=os.environ.get(_SOURCE_KEY, ""))
     try:
         asked.columns = columns_of(columns or ())

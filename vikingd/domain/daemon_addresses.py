@@ -14,6 +14,7 @@ USER = "user"
 """The word that clients take in place of an address: the socket of the user's own daemon."""
 
 LONGEST_PATH = 103
+MAX_PORT = 65_535
 """The most bytes of a unix socket's path, which is the limit of macOS; Linux takes four more."""
 
 
@@ -97,7 +98,7 @@ def own_address(text: str) -> Address:
 
 
 def _is_port(text: str) -> bool:
-    return re.fullmatch(r"[0-9]{1,5}", text) is not None and int(text) <= 65_535
+    return re.fullmatch(r"[0-9]{1,5}", text) is not None and int(text) <= MAX_PORT
 
 
 def _socket(path: str) -> Address:

@@ -44,6 +44,7 @@ _KEY = re.compile(
     )(?P<value>.*)""",
     re.VERBOSE,
 )
+_WIDE_KEY = re.compile(r"(\w[\w-]{0,63})(?:：\s*|:\s+)(.*)")
 _ITEM = re.compile(r"[ ]*+-(?=[ \t]|$)(?P<value>.*)")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _FLOW_ITEM = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,"'\s][^,]*)\s*(?:,|$)""")
@@ -85,7 +86,8 @@ def read_yaml(block: str) -> FrontValues:
             reader.pairs(node, values)
     except _Unparsed as error:
         reason = str(error)
-        if (repaired := reader.entries(block.splitlines(), "", 0)) is None:
+        lines = [_with_colon(line) for line in block.splitlines()]
+        if (repaired := reader.entries(lines, "", 0)) is None:
             return NO_VALUES._replace(reason=reason)
         values = repaired
     return FrontValues(storable(values, reader.notes), reader.written, tuple(reader.notes))
@@ -319,6 +321,12 @@ def _entries(lines: Sequence[str]) -> Iterator[tuple[re.Match[str] | None, list[
             yield None, [line]
     if match:
         yield match, entry
+
+
+def _with_colon(line: str) -> str:
+    """Return a line whose key has a colon of Chinese text, or a hard space after it, as YAML."""
+    found = None if _KEY.match(line) else _WIDE_KEY.match(line)
+    return f"{found[1]}: {found[2]}" if found else line
 
 
 def _without_tabs(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Self
 
 from anyio import EndOfStream
@@ -10,6 +11,10 @@ from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
 _NO_JSON = "Parse error: the line is not JSON; send one message of JSON-RPC 2.0 in each line."
+_NO_UNICODE = (
+    "Parse error: a text of the message has half of a surrogate pair, such as \\ud83d, which is no "
+    "character; send whole characters."
+)
 _NO_MESSAGE = (
     "Invalid request: the line is not a message of JSON-RPC 2.0; send an object with jsonrpc, "
     "method and id."
@@ -68,8 +73,17 @@ def _reply(fault: Exception) -> JSONRPCError | None:
         names = (value.get("id") for value in values if isinstance(value, dict))
         name = next((one for one in names if type(one) in (int, str)), None)
         return _error(name, INVALID_REQUEST, _NO_MESSAGE)
-    if faults and not str(faults[0]["input"]).strip():
+    line = str(faults[0]["input"]) if faults else ""
+    if faults and not line.strip():
         return None
+    if "\\u" in line:  # The SDK's parser refuses half of a surrogate pair; Python's reads it.
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if isinstance(message, dict):
+            name = message.get("id")
+            return _error(name if type(name) in (int, str) else None, PARSE_ERROR, _NO_UNICODE)
     return _error(None, PARSE_ERROR, _NO_JSON)
 
 

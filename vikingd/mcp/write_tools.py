@@ -95,6 +95,8 @@ async def write(
     ] = "",
 ) -> Written:
     """Create a file, or replace the text of one that has the expected revision."""
+    if uri.endswith("/"):
+        raise ToolError(f"{uri} is a directory: name the file, such as {uri}tea.md.")
     given = {"content": content, "title": title, "abstract": abstract}
     mask = {name for name, value in given.items() if value}
     draft = Document(

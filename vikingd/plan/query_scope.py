@@ -128,11 +128,13 @@ class QueryScope:
         """Return the query for the kernels.
 
         The vector is left out if its dimension is not that of the snapshot, so that it fits no
-        text.
+        text. Without a vector only words can answer, so texts in all scripts are compared by them:
+        "docker" finds a page in Chinese that has this word.
         """
         if vector is None or len(vector) != self.snapshot.dimension:
             vector = _NO_VECTOR  # before the first vector, the snapshot has no dimension
             usual = _NO_VECTOR
+            script = NONE
         else:
             usual = self.snapshot.prior[script]
         # A copy: numba would compile all kernels again for an array that is read-only.

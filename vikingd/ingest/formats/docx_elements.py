@@ -12,10 +12,11 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _V = "{urn:schemas-microsoft-com:vml}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 SKIPPED = re.compile(
-    rb"<w:(?:fldSimple|dir|bdo|ruby|cr)\b|<v:(?:oval|arc|curve|polyline|image|textpath)\b"
+    rb"<w:(?:fldSimple|dir|bdo|ruby|cr|gridBefore)\b|<v:(?:oval|arc|curve|polyline|image|textpath)\b"
 )
 """The pattern of the XML tags of elements that the parser skips."""
 
+_MAX_COLUMNS = 63  # of a table of Word
 _AROUND = tuple(f"{_W}{name}" for name in ("fldSimple", "dir", "bdo"))
 _SHAPES = tuple(f"{_V}{name}" for name in ("oval", "arc", "curve", "polyline", "image"))
 
@@ -24,8 +25,9 @@ def write_known(root: Any) -> None:
     """Replace the elements below a root.
 
     Simple fields and marks of the direction of text become their runs, and all shapes become one
-    kind of shape. A line break is a `br`. Text with a reading (ruby) gets it in parentheses. The
-    text of an artful heading (WordArt) is a box of text.
+    kind of shape. A line break is a `br`. Columns before the first cell of a row become cells.
+    Text with a reading (ruby) gets it in parentheses. The text of an artful heading (WordArt) is a
+    box of text.
     """
     for element in list(root.iter(*_AROUND)):
         parent = element.getparent()
@@ -41,6 +43,8 @@ def write_known(root: Any) -> None:
             content = etree.SubElement(box, f"{_W}txbxContent")
             paragraph = etree.SubElement(content, f"{_W}p")
             paragraph.append(text_run(text))
+    for element in list(root.iter(f"{_W}gridBefore")):
+        _write_empty_cells(element)
     for element in root.iter(*_SHAPES):
         element.tag = f"{_V}shape"
 
@@ -68,6 +72,19 @@ def _write_ruby(ruby: Any) -> None:
     at = paragraph.index(run)
     paragraph[at + 1 : at + 1] = parts
     run.remove(ruby)
+
+
+def _write_empty_cells(columns: Any) -> None:
+    """Put an empty cell into each column that a row leaves free before its first cell."""
+    row = columns.getparent().getparent()
+    count = columns.get(f"{_W}val") or ""
+    if row is None or row.tag != f"{_W}tr" or not count.isdecimal():
+        return
+    at = row.index(columns.getparent()) + 1
+    for _ in range(min(int(count), _MAX_COLUMNS)):
+        cell = etree.Element(f"{_W}tc")
+        etree.SubElement(cell, f"{_W}p")
+        row.insert(at, cell)
 
 
 def _has(element: Any, name: str) -> bool:

@@ -19,13 +19,17 @@ from vikingd.ingest.formats.docx_numbers import NUMBERING, Numbers
 from vikingd.ingest.formats.zips import BROKEN, xml
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_W14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
+_WHITE = ("ffffff", "white")
 MAIN = "word/document.xml"
 _STYLES = "word/styles.xml"
 _BODIES = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _MARKS = re.compile(
-    rb"<w:(?:vanish|specVanish|moveFrom|moveTo)\b|w:color w:val=\"(?:[Ff]{6}|white)\""
+    rb"<w:(?:vanish|specVanish|moveFrom|moveTo|hidden)\b|<w14:noFill\b"
+    rb"|w:color w:val=\"(?:[Ff]{6}|white)\""
     rb"|<w:sz w:val=\"[0-4]\"|<m:oMath\b|<a:graphicData[^>]*/(?:chart|diagram)\""
 )
+_HIDDEN_ROW = f".//{_W}tr/{_W}trPr/{_W}hidden"
 _OFF = ("0", "false", "off")
 _TINY = 4  # half points of a font that nobody reads
 
@@ -107,6 +111,10 @@ def _clean(root: Any, styles: frozenset[str]) -> int:
     for moved in list(root.iter(f"{_W}moveTo")):
         moved.tag = f"{_W}ins"
     hidden = 0
+    for row in [mark.getparent().getparent() for mark in root.iterfind(_HIDDEN_ROW)]:
+        if _is_on(row.find(f"{_W}trPr/{_W}hidden")) and row.getparent() is not None:
+            hidden += any(map(str.isalnum, "".join(row.itertext(f"{_W}t"))))
+            _drop(row)
     before = None
     for run in list(root.iter(f"{_W}r")):
         if not _is_hidden(run, styles):
@@ -142,18 +150,33 @@ def _is_hidden(run: Any, styles: frozenset[str]) -> bool:
     points = "" if size is None else size.get(f"{_W}val") or ""
     if points.isdecimal() and int(points) <= _TINY:
         return True
+    if facts.find(f"{_W14}textFill/{_W14}noFill") is not None:
+        return facts.find(f"{_W14}textOutline") is None
     color = facts.find(f"{_W}color")
     return (
         color is not None
-        and (color.get(f"{_W}val") or "").lower() in ("ffffff", "white")
-        and color.get(f"{_W}themeColor") is None
+        and (color.get(f"{_W}val") or "").lower() in _WHITE
+        and color.get(f"{_W}themeColor") in (None, "background1")
+        and not any(color.get(f"{_W}{name}") for name in ("themeTint", "themeShade"))
         and not _is_on_color(run, facts, paragraph)
     )
 
 
+def _is_color(background: Any) -> bool:
+    """Return True for a shading or a highlight that is not plain white."""
+    if background is None:
+        return False
+    value = (background.get(f"{_W}val") or "").lower()
+    if background.tag == f"{_W}highlight":
+        return value not in ("none", "white")
+    fill = (background.get(f"{_W}fill") or "auto").lower()
+    is_plain = value in ("", "clear", "nil") and background.get(f"{_W}themeFill") is None
+    return not (is_plain and fill in ("auto", *_WHITE))
+
+
 def _is_on_color(run: Any, facts: Any, paragraph: Any) -> bool:
     """Return True if a run may have another background than white, as in tables and boxes."""
-    if any(facts.find(f"{_W}{name}") is not None for name in ("shd", "highlight")):
+    if any(_is_color(facts.find(f"{_W}{name}")) for name in ("shd", "highlight")):
         return True
     if paragraph is not None and paragraph.find(f"{_W}pPr/{_W}shd") is not None:
         return True

@@ -75,7 +75,10 @@ class _Message:
             return
         if text.wrong:
             self.lost.append(f"{text.wrong:,} places are not {text.encoding}, and became U+FFFD")
-        self.pages.add(escaped(clean(text.text).strip()))
+        shown = text.text
+        if str(part.get_param("format") or "").lower() == "flowed":
+            shown = _unflowed(shown, keeps=str(part.get_param("delsp") or "").lower() != "yes")
+        self.pages.add(escaped(clean(shown).strip()))
 
 
 def read(file: BinaryIO) -> Document:
@@ -101,6 +104,30 @@ def read(file: BinaryIO) -> Document:
     return Document(
         text, title_of(_field(message, "Subject")), {"format": "eml"}, _time(message), lost
     )
+
+
+def _unflowed(text: str, *, keeps: bool) -> str:
+    """Return a text of the format "flowed" (RFC 3676) with each of its paragraphs in one line.
+
+    Args:
+        text: the text.
+        keeps: the space that ends a line which goes on is a space of the text.
+    """
+    lines: list[str] = []
+    before = None  # the depth of the quotation in the line before, if that line goes on
+    for raw in text.splitlines():
+        line = raw.lstrip(">")
+        depth = len(raw) - len(line)
+        line = line.removeprefix(" ")
+        goes_on = line.endswith(" ") and line != "-- "
+        if line != "-- " and before == depth:
+            lines[-1] += line
+        else:
+            lines.append(f"{'>' * depth}{' ' * bool(depth)}{line}")
+        if goes_on and not keeps:
+            lines[-1] = lines[-1][:-1]
+        before = depth if goes_on else None
+    return "\n".join(lines)
 
 
 def _shown_parts(message: MIMEPart, depth: int) -> Iterator[MIMEPart]:

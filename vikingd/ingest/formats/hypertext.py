@@ -16,6 +16,7 @@ from vikingd.ingest.formats.document import Failed, clean, escaped
 from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
+from vikingd.ingest.formats.list_numbers import mark_items
 from vikingd.ingest.formats.raised_and_lowered_text import tex_of, write_marks
 from vikingd.ingest.formats.visibility import is_of_formula, remove_hidden
 
@@ -23,6 +24,8 @@ _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
+# Elements whose content is for programs that do not know them.
+_FALLBACK = frozenset({"audio", "canvas", "datalist", "noframes", "video"})
 _DRAWN = ("text", "foreignobject")  # elements of a drawing whose text it shows
 _NOT_DRAWN = ("defs", "symbol", "clippath", "mask")
 _MAY_HIDE = ("hidden", "<style", "style=", "style =", "color=", "color =")
@@ -90,6 +93,14 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
                 if isinstance(whole.parent, Tag) and is_of_formula(whole.parent):
                     whole = whole.parent
                 whole.replace_with(tex_of(note.get_text()))
+    for root in soup.find_all("template", shadowrootmode=True):
+        root.unwrap()  # browsers show it
+    for part in soup.find_all(["dd", "dt"]):  # the parser closes no definition before the next
+        while (outer := part.parent) is not None and outer.name in ("dd", "dt"):
+            outer.insert_after(part.extract())
+    for foot in soup.find_all("tfoot"):
+        if (whole := foot.parent) is not None and whole.name == "table":
+            whole.append(foot.extract())  # it may stand before the body
     lower = html.lower()
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     # A drawing has a title of its own.
@@ -100,6 +111,9 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
         if isinstance(element, Tag):
             if element.name == "img":
                 element.replace_with(str(element.get("alt") or ""))
+            elif element.name in _FALLBACK:
+                hidden += any(map(str.isalnum, element.get_text()))
+                element.decompose()
             elif element.name in _UNSEEN and not _holds(element, title):
                 if element.name == "svg" and (text := _drawn(element)):
                     element.replace_with(text)
@@ -113,6 +127,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
             start = " " if text[0].isspace() else ""
             end = " " if text[-1].isspace() else ""
             element.replace_with(f"{start}{join_lines(text.splitlines())}{end}")
+    mark_items(soup)
     return soup, hidden
 
 

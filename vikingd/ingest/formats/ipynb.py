@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from vikingd.ingest.code.cells import OUTPUT
-from vikingd.ingest.formats.document import Document, Failed, Pages, clean, heading
+from vikingd.ingest.formats.document import Document, Failed, Pages, clean, heading, title_of
 from vikingd.ingest.formats.encodings import decode
 
 _OUTPUT = 2_000  # characters of the outputs of a cell
@@ -37,7 +37,10 @@ def read(file: BinaryIO) -> Document:
     if not (text := pages.text()):
         raise Failed("has no text")
     told = [f"{lost:,} bytes of outputs and images are left out"] if lost else []
-    return Document(text, "", {"format": "ipynb"}, lost=told)
+    about = notebook.get("metadata")
+    title = about.get("title") if isinstance(about, dict) else ""
+    title = title_of(title) if isinstance(title, str) else ""
+    return Document(text, title, {"format": "ipynb"}, lost=told)
 
 
 def _cells(notebook: Any) -> list[dict[str, Any]]:

@@ -15,13 +15,14 @@ from vikingd.ingest.formats.elements import below
 
 _BEGIN, _END = "\ue010", "\ue011"
 _MARK = re.compile(f"{_BEGIN}([^{_END}]*){_END}")
-_PLAIN = re.compile(r"(\d{1,9})[.)]?")  # what an ordered list of Markdown can show
+_PLAIN = re.compile(r"(0|[1-9]\d{0,8})[.)]?")  # what an ordered list of Markdown can show
 _MAX_ROMAN = 4000
 _MAX_REPEATED = 100
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l")),
     *((40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
 )
+_FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _CHINESE = "零一二三四五六七八九"
 
 
@@ -48,6 +49,34 @@ def number_text(value: int, form: str) -> str:
         text = (_CHINESE[tens] if tens > 1 else "") + ("十" if tens else "")
         text += _CHINESE[ones] if ones else ""
     return text.upper() if form.startswith("upper") else text
+
+
+def mark_items(soup: BeautifulSoup) -> None:
+    """Mark the items of a page's lists whose numbers a list of Markdown would change.
+
+    These are lists that count in letters, Roman numbers or backwards, or state the number of an
+    item.
+    """
+    marked_any = False
+    for one in soup.find_all("ol"):
+        items = [item for item in one.find_all("li", recursive=False) if isinstance(item, Tag)]
+        form = _FORMS.get(str(one.get("type") or ""), "decimal")
+        is_reversed = one.has_attr("reversed")
+        if form == "decimal" and not is_reversed and not any(i.has_attr("value") for i in items):
+            continue
+        value = _number(one.get("start"), len(items) if is_reversed else 1)
+        for item in items:
+            value = _number(item.get("value"), value)
+            item.insert(0, marked(f"{number_text(value, form)}."))
+            value += -1 if is_reversed else 1
+        marked_any = bool(items) or marked_any
+    if marked_any:
+        write_numbers(soup)
+
+
+def _number(stated: object, default: int) -> int:
+    text = str(stated or "").strip()
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else default
 
 
 def write_numbers(soup: BeautifulSoup) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable
 from html import escape
@@ -20,6 +21,9 @@ _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_FO = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
+_POINTS = re.compile(r"(\d*\.?\d+)pt")
+_TINY = 2  # points of a font that nobody reads
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _MAX_REPEATED = 100  # equal rows or cells that are written one by one
 # Elements without text that a reader sees, by their local names.
@@ -67,9 +71,7 @@ class _Writer:
         name = etree.QName(element).localname
         if name in _UNSEEN:
             return ""
-        if (element.get(f"{_TEXT}style-name") or "") in self._unseen or (
-            name == "section" and element.get(f"{_TEXT}display") == "none"
-        ):
+        if (element.get(f"{_TEXT}style-name") or "") in self._unseen or _is_hidden(element, name):
             self.hidden += any(map(str.isalnum, "".join(element.itertext())))
             return ""
         write = _WRITERS.get(name)
@@ -282,6 +284,19 @@ def _only_headings(element: Any) -> bool:
     return bool(blocks) and all(block.tag == f"{_TEXT}h" for block in blocks)
 
 
+def _is_hidden(element: Any, name: str) -> bool:
+    """Return True for a section, a paragraph or a row of a table that is hidden by itself.
+
+    Rows that a filter hides are read.
+    """
+    if name == "section":
+        return bool(element.get(f"{_TEXT}display") == "none")
+    if name in ("p", "h"):
+        marks = element.iterfind(f".//{_TEXT}hidden-paragraph")
+        return any(mark.get(f"{_TEXT}is-hidden") == "true" for mark in marks)
+    return name == "table-row" and element.get(f"{_TABLE}visibility") == "collapse"
+
+
 def _styles(roots: list[Any]) -> tuple[set[str], set[str]]:
     """Return the names of the styles of titles and of hidden text."""
     titles, unseen = {"Title"}, set()
@@ -290,6 +305,9 @@ def _styles(roots: list[Any]) -> tuple[set[str], set[str]]:
         if style.get(f"{_STYLE}parent-style-name") == "Title":
             titles.add(name)
         facts = style.find(f"{_STYLE}text-properties")
-        if facts is not None and facts.get(f"{_TEXT}display") == "none":
+        if facts is None:
+            continue
+        size = _POINTS.fullmatch(facts.get(f"{_FO}font-size") or "")
+        if facts.get(f"{_TEXT}display") == "none" or (size and float(size[1]) <= _TINY):
             unseen.add(name)
     return titles, unseen

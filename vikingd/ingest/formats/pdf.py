@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from ctypes import byref, c_float
 from datetime import UTC, datetime, timedelta, timezone
 from typing import BinaryIO
 
@@ -25,6 +26,7 @@ from vikingd.ingest.formats.document import (
     time_of,
     title_of,
 )
+from vikingd.ingest.formats.hypertext import hidden_parts
 from vikingd.ingest.formats.pdf_order import in_reading_order, plain_letters
 
 MAX_PAGES = 20_000
@@ -43,6 +45,7 @@ _WORD = re.compile(r"[A-Za-zÀ-ɏА-я]+")
 _SOME_WORDS = 30  # that are enough to judge a page
 _SINGLE = 0.3  # share of words of one letter from which letters may be lost
 _LOST = 0.3  # share of the pieces of text without a width from which they are
+_TINY = 1  # points of a font that nobody reads
 _NO_WIDTH = 0.01
 _ERRORS = {
     raw.FPDF_ERR_FORMAT: "is damaged, or no PDF",
@@ -73,9 +76,11 @@ def read(file: BinaryIO) -> Document:
     unordered = []
     ragged = []
     has_text = False
+    hidden = 0
     for number in range(1, count + 1):
         try:
-            text, is_drawn, is_ordered = _text(pdf, number - 1)
+            text, is_drawn, is_ordered, unseen = _text(pdf, number - 1)
+            hidden += unseen
         except pypdfium2.PdfiumError as error:
             failed.append((f"page {number}", str(error)))
             text, is_drawn, is_ordered = "", False, True
@@ -101,6 +106,7 @@ def read(file: BinaryIO) -> Document:
     if unordered:
         pages_are = "page" if len(unordered) == 1 else "pages"
         lost.append(f"Arabic or Hebrew on {pages_are} {numbers(unordered)} may be reversed")
+    lost += hidden_parts(hidden)
     if pdf.get_formtype() != raw.FORMTYPE_NONE:
         lost.append("the fields of its form are not read")
     facts = pdf.get_metadata_dict()
@@ -131,10 +137,15 @@ def _bookmarks(pdf: pypdfium2.PdfDocument, lost: list[str]) -> Mapping[int, list
     return found
 
 
-def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool, bool]:
-    """Return the text of a page, True if anything is drawn on it, and True if its order is sure."""
+def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool, bool, int]:
+    """Return the text of a page, with three facts.
+
+    They are True if anything is drawn on it, True if the order of its text is sure, and the number
+    of pieces of text that it does not show.
+    """
     page = pdf[index]
     try:
+        hidden = _remove_hidden(page)
         textpage = page.get_textpage()
         try:
             found = textpage.get_text_range() if textpage.count_chars() else ""
@@ -144,9 +155,44 @@ def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool, bool]:
         found = _HYPHEN.sub("", found.replace("\r\n", "\n"))
         lines = [line.strip() for line in clean(plain_letters(found)).split("\n")]
         text = "\n".join(_unwrapped([line for line in lines if line]))
-        return text, bool(raw.FPDFPage_CountObjects(page)), is_ordered
+        return text, bool(raw.FPDFPage_CountObjects(page)), is_ordered, hidden
     finally:
         page.close()
+
+
+def _remove_hidden(page: pypdfium2.PdfPage) -> int:
+    """Remove text beside a page and text of less than a point; return the number of pieces.
+
+    Text that is not painted is read, because it is how a scan has the words of its picture.
+    """
+    left, bottom, right, top = page.get_cropbox()
+    hidden = []
+    # PDFium's own calls: a page has thousands of pieces, and an object for each takes long.
+    sides = [c_float() for _ in range(4)]
+    given = [byref(side) for side in sides]
+    for at in range(raw.FPDFPage_CountObjects(page)):
+        piece = raw.FPDFPage_GetObject(page, at)
+        if raw.FPDFPageObj_GetType(piece) != raw.FPDF_PAGEOBJ_TEXT:
+            continue
+        raw.FPDFPageObj_GetBounds(piece, *given)
+        first, low, last, high = (side.value for side in sides)
+        if first == last and low == high:
+            continue  # a space
+        is_beside = last < left or first > right or high < bottom or low > top
+        if is_beside or (high - low < _TINY and _points(piece) < _TINY):
+            hidden.append(piece)
+    for piece in hidden:
+        raw.FPDFPage_RemoveObject(page, piece)
+        raw.FPDFPageObj_Destroy(piece)
+    return len(hidden)
+
+
+def _points(piece: object) -> float:
+    """Return the size of the font of a piece of text on the page."""
+    size, matrix = c_float(), raw.FS_MATRIX()
+    raw.FPDFTextObj_GetFontSize(piece, byref(size))
+    raw.FPDFPageObj_GetMatrix(piece, byref(matrix))
+    return float(size.value * max(abs(matrix.a), abs(matrix.b), abs(matrix.c), abs(matrix.d)))
 
 
 def _has_single_letters(text: str) -> bool:

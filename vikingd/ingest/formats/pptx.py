@@ -27,6 +27,7 @@ from vikingd.ingest.formats.hypertext import hidden_parts
 from vikingd.ingest.formats.zips import BROKEN, checked, stated, xml
 
 _MAX_NESTED = 32
+_TINY = 200  # hundredths of a point of a font that nobody reads
 _COMMENT = re.compile(rb"<(?:p|p188):cm\b")
 _DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
 _TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
@@ -93,11 +94,14 @@ def read(file: BinaryIO) -> Document:
 
 
 def _drop_hidden(shapes: Any) -> int:
-    """Remove hidden shapes and groups from a slide; return the number of those with text."""
+    """Remove hidden shapes, groups and tiny text from a slide; return the number with text."""
     count = 0
     for shape in shapes._spTree.xpath(".//*[*/p:cNvPr[@hidden='1' or @hidden='true']]"):
         count += any(text.strip() for text in shape.itertext(_TEXT))
         shape.getparent().remove(shape)
+    for run in shapes._spTree.xpath(f".//a:r[a:rPr/@sz <= {_TINY}]"):
+        count += any(text.strip() for text in run.itertext(_TEXT))
+        run.getparent().remove(run)
     return count
 
 

@@ -11,7 +11,9 @@ _MAX_COLUMNS = 1 << 14
 _ROW = re.compile(rb"<(?:\w+:)?row\b([^>]*)>")
 _COLUMN = re.compile(rb"<(?:\w+:)?col\b([^>]*)>")
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^>]*\bref=\"([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})\"")
-_ATTRIBUTE = re.compile(rb"\b(r|min|max|hidden|outlineLevel|collapsed)=\"([^\"]*)\"")
+_ATTRIBUTE = re.compile(rb"\b(r|min|max|hidden|outlineLevel|collapsed|ht|width)=\"([^\"]*)\"")
+_NO_SIZE = re.compile(rb"\b(?:ht|width)=\"0(?:\.0*)?\"")
+_ZERO = re.compile(r"0(?:\.0*)?")
 _FILTERED = re.compile(rb"<(?:\w+:)?filterColumn\b")
 
 
@@ -35,10 +37,10 @@ def sheet_layout(data: bytes) -> Layout:
     """Return the layout that the XML of a sheet states."""
     rows: set[int] = set()
     columns: set[int] = set()
-    if b"hidden=" in data:
+    if b"hidden=" in data or _NO_SIZE.search(data):
         is_filtered = _FILTERED.search(data) is not None
         for found in () if is_filtered else _ROW.finditer(data):
-            if b"hidden" in found[1] and (values := _hidden(found[1])):
+            if (b"hidden" in found[1] or b"ht=" in found[1]) and (values := _hidden(found[1])):
                 rows.add(int(values.get("r", "0")))
         for found in _COLUMN.finditer(data):
             if values := _hidden(found[1]):
@@ -58,6 +60,7 @@ def _hidden(attributes: bytes) -> dict[str, str]:
         name.decode(): value.decode("latin-1") for name, value in _ATTRIBUTE.findall(attributes)
     }
     is_folded = values.get("outlineLevel", "0") not in ("", "0")
-    is_hidden = values.get("hidden") in ("1", "true") and not is_folded
+    is_flat = any(_ZERO.fullmatch(values.get(name, "")) for name in ("ht", "width"))
+    is_hidden = (is_flat or values.get("hidden") in ("1", "true")) and not is_folded
     has_numbers = all(values.get(name, "1").isdecimal() for name in ("r", "min", "max"))
     return values if is_hidden and has_numbers else {}

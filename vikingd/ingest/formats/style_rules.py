@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bs4.element import Tag
@@ -12,7 +12,18 @@ from bs4.element import Tag
 _MAX_CSS = 1 << 20  # characters of style sheets that are read
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _BRACE = re.compile(r"[{}]")
-_SHOWN_MEDIA = re.compile(r"@(?:media\s+(?:only\s+)?(?:all|screen)|layer\b.*)\s*$", re.I)
+_ESCAPE = re.compile(r"\\(?:([\da-f]{1,6})\s?|([^\n]))", re.I)
+# A layer, and a test of properties that each browser knows.
+_SHOWN = re.compile(r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-)))", re.I | re.S)
+_MEDIA = re.compile(r"(?:only\s+)?(?:(?:all|screen)\b)?(?P<conditions>.*)$", re.I | re.S)
+_MAX_NESTED = 16  # levels of rules
+_MAX_SELECTORS = 100  # of a nested rule
+# A condition that each screen fulfils.
+_ANY_SCREEN = re.compile(
+    r"(?:and\s*)?\(\s*(?:min-(?:device-)?(?:width|height)\s*:\s*(?:[012]?\d{1,2}(?:\.\d+)?px|0)"
+    r"|max-(?:device-)?(?:width|height)\s*:\s*\d{5,}(?:\.\d+)?px)\s*\)\s*",
+    re.I,
+)
 # A compound of a selector: "p.note#top[lang=en]".
 _COMPOUND = re.compile(r"(?P<tag>[a-z][\w-]*|\*)?(?P<rest>(?:[.#][\w-]+|\[[^\]]*\])*)", re.I)
 _PART = re.compile(r"([.#])([\w-]+)|\[\s*([\w-]+)\s*(?:=\s*[\"']?([^\"'\]]*)[\"']?\s*)?\]")
@@ -23,7 +34,7 @@ _IMPORTANT = "!important"
 def declarations(text: str) -> dict[str, str]:
     """Return the properties of a `style` attribute or of a rule, in lower case."""
     found: dict[str, str] = {}
-    for one in text.lower().split(";"):
+    for one in _unescaped(_COMMENT.sub(" ", text)).lower().split(";"):
         name, colon, value = one.partition(":")
         name, value = name.strip(), value.strip()
         if colon and (value.endswith(_IMPORTANT) or not found.get(name, "").endswith(_IMPORTANT)):
@@ -134,24 +145,85 @@ def rules_of(css: str) -> Iterator[Rule]:
     Selectors with states, such as `:hover`, are left out, because they do not match before a reader
     acts. Selectors with siblings are left out, too.
     """
-    css = _COMMENT.sub("", css[:_MAX_CSS])
-    at = count = 0
-    while (start := css.find("{", at)) >= 0:
-        selectors = css[at:start].replace("}", " ").rpartition(";")[2].strip()
-        if selectors.startswith("@"):
-            at = start + 1 if _SHOWN_MEDIA.match(selectors) else _end(css, start)
-            continue
-        end = css.find("}", start)
-        end = len(css) if end < 0 else end
-        body = css[start + 1 : end]
-        if "{" in body:  # nested rules
-            body, end = body.partition("{")[0].rpartition(";")[0], _end(css, start) - 1
-        at = end + 1
-        style = declarations(body)
-        for selector in selectors.split(",") if style else ():
-            if compounds := _compounds(selector.strip()):
+    css = _COMMENT.sub("", css[:_MAX_CSS]).replace("<!--", " ").replace("-->", " ")
+    count = 0
+    for selectors, style in _blocks(css, (), 0):
+        for selector in selectors if style else ():
+            if compounds := _compounds(selector):
                 count += 1
                 yield Rule(compounds, (*_specificity(compounds), count), style)
+
+
+def _blocks(
+    css: str, above: Sequence[str], depth: int
+) -> Iterator[tuple[Sequence[str], dict[str, str]]]:
+    """Yield the selectors and the declarations of each block.
+
+    Args:
+        css: rules, and perhaps declarations between them.
+        above: the selectors of the block that holds the rules; () at the top.
+        depth: the number of blocks that hold the rules.
+    """
+    at = 0
+    while (start := css.find("{", at)) >= 0:
+        head = " ".join(css[at:start].replace("}", " ").rpartition(";")[2].split())
+        is_group = head.startswith("@")
+        is_applied = is_group and _applies(head)
+        if is_applied and not above:
+            at = start + 1  # its rules stand as if it were not there, however deep
+            continue
+        at = _end(css, start)
+        if is_group and not is_applied:
+            continue
+        body = css[start + 1 : at].removesuffix("}")
+        selectors = above if is_group else _nested(head, above)
+        own = body.partition("{")[0].rpartition(";")[0] if "{" in body else body
+        if selectors:
+            yield selectors, declarations(own)
+        if "{" in body and depth < _MAX_NESTED:
+            yield from _blocks(body, selectors, depth + 1)
+
+
+def _nested(head: str, above: Sequence[str]) -> Sequence[str]:
+    """Return the selectors of a rule, with those of the rule that holds it in front."""
+    selectors = [one.strip() for one in head.split(",")]
+    if not above:
+        return selectors
+    pairs = [
+        one.replace("&", outer) if "&" in one else f"{outer} {one}"
+        for outer in above
+        for one in selectors
+    ]
+    return pairs[:_MAX_SELECTORS]
+
+
+def _applies(rule: str) -> bool:
+    """Return True for the head of a block, such as "@media screen", that each screen applies.
+
+    A condition on the size of a screen counts if it holds for the smallest and the largest ones.
+    """
+    if _SHOWN.match(rule):
+        return True
+    name, _, queries = rule.partition(" ")
+    found = map(_MEDIA.match, map(str.strip, queries.split(",")))
+    return name.lower() == "@media" and any(
+        one is not None and one[0] and not _ANY_SCREEN.sub("", one["conditions"].strip())
+        for one in found
+    )
+
+
+def _unescaped(text: str) -> str:
+    """Return CSS with its escapes as characters: `d`, a backslash and `69splay` are "display"."""
+    return (
+        _ESCAPE.sub(lambda one: one[2] or _character(int(one[1], 16)), text)
+        if "\\" in text
+        else text
+    )
+
+
+def _character(code: int) -> str:
+    is_valid = 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
+    return chr(code) if is_valid else "\ufffd"
 
 
 def _end(css: str, start: int) -> int:

@@ -18,12 +18,18 @@ _KEPT = frozenset({"html", "body", "main", "head", "title", "style", "link", "me
 # Values that may hide an element; most style sheets have few of them.
 _MAY_HIDE = re.compile(
     r"none|hidden|collapse|:\s*-|(?<![\d.])-\d{3,}|clip|scale|transparent|(?<![-\w])color"
-    r"|opacity|font|height|width",
+    r"|opacity|font|height|width|\\|/\*",
     re.I,
 )
 _LENGTH = re.compile(r"(-?\d*\.?\d+(?:e[+-]?\d+)?)\s*(px|pt|em|rem|%|vw|vh|vmin|vmax|ex|ch)?")
 _PIXELS = {"pt": 1.33, "em": 16, "rem": 16, "ex": 8, "ch": 8, "%": 0.16, "vw": 10, "vh": 10}
 _RGB = re.compile(r"rgba?\(([^)]*)\)")
+# A color without opacity: #fff0, rgba(0, 0, 0, 0), hsl(0 0% 0% / 0%).
+_CLEAR = re.compile(
+    r"#(?:[\da-f]{3}0|[\da-f]{6}00)"
+    r"|(?:rgb|hsl)a?\([^,/()]+(?:,[^,/()]+,[^,/()]+,|/)\s*0*(?:\.0*)?%?\s*\)",
+    re.I,
+)
 _NAMES = {
     "white": (255, 255, 255),
     "snow": (255, 250, 250),
@@ -89,7 +95,7 @@ class _Page:
         if (
             ("hidden" in element.attrs and element.get("hidden") != "until-found")
             or _is_gone(style)
-            or (element.get("aria-hidden") == "true" and _is_minor_part(element, soup))
+            or (str(element.get("aria-hidden")).lower() == "true" and _is_minor_part(element, soup))
         ):
             self._remove(element)
         elif style.get("visibility") in ("hidden", "collapse"):
@@ -125,7 +131,7 @@ class _Page:
         stated = style.get("color") or str(element.get("color") or "")
         if not stated or "background-clip" in style or "-webkit-background-clip" in style:
             return False
-        if stated == "transparent":
+        if _is_transparent(stated):
             return "text-shadow" not in style
         if (color := _color(stated)) is None:
             return False
@@ -155,7 +161,7 @@ def _may_hide(rule: Rule) -> bool:
         _is_gone({name: value.removesuffix("!important").strip() for name, value in style.items()})
         or style.get("visibility", "").startswith(("hidden", "collapse"))
         or _has_tiny_font(style)
-        or style.get("color", "").startswith("transparent")
+        or _is_transparent(style.get("color", "").removesuffix("!important").strip())
         or (color is not None and (_are_alike(color, _WHITE) or color == _background(style)))
     )
 
@@ -179,6 +185,8 @@ def _is_gone(style: dict[str, str]) -> bool:
     if is_cut and sizes and min(sizes) <= 1:
         return True
     is_placed = style.get("position") in ("absolute", "fixed")
+    if re.search(r"opacity\(\s*0*(?:\.0+)?%?\s*\)", style.get("filter", "")):
+        return True
     clip = style.get("clip", "") + style.get("clip-path", "")
     if is_placed and re.fullmatch(r"rect\(\s*([01](?:px)?[\s,]*){4}\)", style.get("clip", "")):
         return True
@@ -239,6 +247,10 @@ def _color(value: str) -> Color | None:
             red, green, blue = (int(float(part)) for part in parts[:3])
             return (red, green, blue) if parts[3:] not in (["0"], ["0%"], ["0.0"]) else None
     return None
+
+
+def _is_transparent(value: str) -> bool:
+    return value == "transparent" or _CLEAR.fullmatch(value) is not None
 
 
 def _are_alike(a: Color, b: Color) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import openpyxl
 from openpyxl.chartsheet import Chartsheet
+from openpyxl.utils.datetime import CALENDAR_MAC_1904
 
 from vikingd.ingest.formats.document import (
     Document,
@@ -172,6 +173,10 @@ def _shown(cell: Any) -> str:
         return value.date().isoformat() if is_day else value.isoformat(" ", "seconds")
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, time) and is_shown_with_time(code)[0]:
+        # The library has no day for the number 0, the day before the first of the calendar.
+        day = "1904-01-01" if cell.parent.parent.epoch == CALENDAR_MAC_1904 else "1900-01-00"
+        return f"{day} {value:%H:%M:%S}" if is_shown_with_time(code)[1] and value != time() else day
     if isinstance(value, time):
         since = timedelta(
             hours=value.hour,
