@@ -106,6 +106,14 @@ REFUSED = {
     "no habit": ["我只看过一遍", "我只喝过一次酒", "我开了个会", "我想换个话题"],
     "no object": ["我喜欢的女生喜欢周杰伦", "我讨厌的人来了"],
     "cannot go": ["我周五去不了成都了", "我下周二回不了家"],
+    "together": ["We always fight.", "We often miss the bus.", "我们总是错开", "我们俩经常吵架"],
+    "play": ["You be the judge. I'm a pilot.", "你当面试官。我叫周舟。", "你是考官。我住在苏州。"],
+    "changed": [
+        "I've been vegan for 12 years, started eating fish in May.",
+        "I'm vegan. I started eating fish again.",
+        "我吃素十二年，今年九月开始吃鱼了",
+        "我不喝酒。最近又喝上了。",
+    ],
     "idiom": ["I hate my life.", "I'm 12 again.", "我对老板过敏", "我对数字过敏"],
 }
 """Messages of which nothing is stored, by kind."""
@@ -209,6 +217,23 @@ KEPT = {
     ],
     "no object": [("我喜欢周杰伦的歌", "周杰伦"), ("我讨厌下雨天", "下雨天")],
     "cannot go": [("我周五去成都", "去成都"), ("我下周二回家", "回家")],
+    "together": [
+        ("We always eat at seven.", "always eats at seven"),
+        ("I often miss home. I live in Hull.", "lives in Hull"),
+        ("我总是先写测试", "先写测试"),
+        ("我们住在杭州", "住在杭州"),
+    ],
+    "play": [
+        ("Be careful, I'm a pilot.", "pilot"),
+        ("你当然可以叫我，我叫周舟。", "周舟"),
+        ("你是对的。我住在苏州。", "苏州"),
+    ],
+    "changed": [
+        ("I'm vegan, started in May.", "vegan"),
+        ("I'm vegan. I started learning to cook.", "vegan"),
+        ("我吃素，今年很瘦", "吃素"),
+        ("我不喝酒。最近很忙。", "不喝酒"),
+    ],
     "idiom": [
         ("I hate my job.", "hates their job"),
         ("I'm 12.", "12"),
@@ -329,3 +354,35 @@ def test_an_end_names_the_relation_that_ends(said: str, key: str) -> None:
     """What a sentence adds behind "and" is no part of what ended."""
     found = read([SessionMessage("user", said)], 0, NOON)
     assert key in [one.key for one in found.endings]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I no longer live in Rome. It was sold.",
+        "I'm no longer vegan. I started eating meat again.",
+        "我不再吃素了，去年又开始吃肉了",
+        "我不住在北京了。后来搬了",
+    ],
+)
+def test_a_change_leaves_the_end_before_it(said: str) -> None:
+    """What ended stays ended if the next sentence tells of what came after."""
+    found = read([SessionMessage("user", said)], 0, NOON)
+    assert found.endings or found.proposals
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("I teach in Tulsa and my kids (students lol) are loud.", ["The user teaches in Tulsa."]),
+        ("I collect stamps and my coins (old ones) are gold.", ["The user collects stamps."]),
+        ("I live in Hull (the city).", ["The user lives in Hull."]),
+        (
+            "I collect stamps (old ones) and I live in Hull.",
+            ["The user collects stamps.", "The user lives in Hull."],
+        ),
+    ],
+)
+def test_a_clause_that_goes_on_behind_brackets_is_not_cut(said: str, expected: list[str]) -> None:
+    """The words before brackets belong to the clause that goes on behind them."""
+    assert notes(said) == expected

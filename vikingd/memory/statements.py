@@ -78,6 +78,7 @@ _FRAMED, _NO_FACT, _FOR_NOW, _NOT_KEPT = map(in_both, ("FRAMED", "NO_FACT", "FOR
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
+_INTERRUPTED, _ENDED_SINCE, _SINCE_THEN = map(in_both, ("INTERRUPTED", "ENDED_SINCE", "SINCE_THEN"))
 _DANGLES, _LISTED, _SELF_DAY, _BLANK, _BRACKETS, _INTRODUCES = map(
     in_both, ("DANGLES", "LISTED", "SELF_DAY", "BLANK", "BRACKETS", "INTRODUCES")
 )
@@ -110,7 +111,7 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
                 told = index if any(i == index for i, _ in read) else read[-1][0] if read else -1
                 read = [(i, _dropped(old) if i == told else old) for i, old in read]
             if read and _BACK.match(one.sentence):
-                _take_back(read, index)
+                _take_back(read, index, ends=not _ENDED_SINCE.match(one.sentence))
             read.append((index, one))
     facts: dict[str, Proposal] = {}
     ended: list[Ending] = []
@@ -126,16 +127,17 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
     return Statements(tuple(facts.values())[-MAX_MEMORIES:], tuple(ended), tuple(untaken))
 
 
-def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
+def _take_back(read: list[tuple[int, _Sentence]], index: int, *, ends: bool) -> None:
     """Drop the facts of the sentence that a correction such as "wait, no" takes back.
 
-    It is the last sentence of message `index`, or else all of the message before it.
+    It is the last sentence of message `index`, or else all of the message before it. With `ends`
+    the ends that it tells of are dropped, too: "he died" leaves them.
     """
     message = read[-1][0]
     for i in range(len(read) - 1 if message == index else 0, len(read)):
         last = read[i][1]
         if read[i][0] == message and (last.facts or last.ended):
-            read[i] = message, _dropped(last)
+            read[i] = message, replace(_dropped(last), ended=() if ends else last.ended)
 
 
 def _dropped(one: _Sentence) -> _Sentence:
@@ -233,7 +235,8 @@ def _read(sentence: str, now: datetime, who: str, barred: str) -> _Sentence:
         return _Sentence(sentence, reason="it quotes another text")
     if barred:
         return _Sentence(sentence, reason=barred)
-    if _CORRECTS.search(sentence):
+    then = _SINCE_THEN.search(sentence)
+    if _CORRECTS.search(sentence) or (then and not DENIES.search(sentence[: then.start()])):
         return _Sentence(sentence, reason="it corrects itself")
     if _ASKS.search(sentence):
         return replace(_facts_of(sentence, _beside_question(sentence, now)), reason="it asks")
@@ -296,6 +299,8 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
     parts, i = list[Understood](), 0
     while i < len(starts):
         for j in range(min(len(ends), i + _MAX_CLAUSES), i, -1):
+            if _INTERRUPTED.match(text, ends[j - 1]):
+                continue
             said = _stated(text[starts[i] : ends[j - 1]], now, before)
             if said is not None and (i == 0 or before or _may_begin(text[starts[i] :], said)):
                 parts.append(said)
