@@ -11,7 +11,8 @@ import pytest
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind
 from vikingd.domain.search_query import SessionMessage
 from vikingd.memory.relations import Relation, relation_of
-from vikingd.memory.statements import MAX_READ, SaidAt, Statements, read
+from vikingd.memory.said_dates import SaidAt
+from vikingd.memory.statements import MAX_READ, Statements, read
 from vikingd.memory.third_person import third_person
 
 PROFILE, PREFERENCES, ENTITIES = MemoryKind.PROFILE, MemoryKind.PREFERENCES, MemoryKind.ENTITIES

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from vikingd.domain.search_query import SessionMessage
-from vikingd.memory.statements import SaidAt, read
+from vikingd.memory.said_dates import SaidAt
+from vikingd.memory.statements import read
 
 CASES = [
     json.loads(line)

@@ -98,7 +98,7 @@ class Asked(NamedTuple):
 
 _DAY = re.compile(DATE)
 _WHO, _OTHER, DENIES = in_both("WHO"), in_both("OTHER"), in_both("DENIES")
-_BEFORE = in_both("BEFORE")
+_BEFORE, _OVER = in_both("BEFORE"), in_both("OVER")
 _HABIT = re.compile(r"^(do [a-z]{2,}?)(?:ing|e)\b")  # "do smoke" is "do smoking"
 _FIRST = lazy(r"(?:i|i'm|i've|we|we're|we've|my|our)\b", re.IGNORECASE)
 _POLITE = lazy(r"^(?:please|and|so|but)[, ]+|^请", re.IGNORECASE)
@@ -179,12 +179,13 @@ def _positive(
 ) -> Understood | None:
     """Return the statement of a clause that has no negation; None if no form matches it."""
     has_days = _DAY.search(plain) is not None
+    is_over = has_days and _OVER.fullmatch(plain) is not None
     bare = words.rewritten("when", plain).strip(ENDS)
     if bare != plain:
         bare = words.rewritten("short", bare)
     for text in dict.fromkeys((bare, plain) if has_days else (plain, bare)):
         for form, found in words.matches(text, loose=loose):
-            is_since = "since" in form.how and past and text != plain
+            is_since = "since" in form.how and past and text != plain and not is_over
             if has_days and not (is_since or ("day" in form.how and text == plain)):
                 continue
             said = clause if text == plain else words.rewritten("when", clause).strip(ENDS)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
+from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy
 from vikingd.memory.clause_patterns import DATE
 from vikingd.memory.third_person import HAN
 from vikingd.times.time_phrases import Span, spans
 
+_MICROSECONDS = 1_000_000
 _MARKS = "".join(chr(0xE000 + i) for i in range(16))
 _MARKED = lazy(
     rf"(?:\b(?P<before>on|in|at|by|from|until|since|for|over|during) )?(?P<mark>{DATE})",
@@ -59,6 +62,22 @@ _RELATIVE = lazy(
     r"\b(?:next|last|this|ago|in|today|week|month|days?|years?)\b|day\b|[上下这本去明今后前]|[天周]",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SaidAt:
+    """The default time of messages that have none, in microseconds, and the time zone."""
+
+    time: int
+    time_zone: str = "UTC"
+
+    def of(self, message: SessionMessage) -> datetime:
+        """Return the time at which a message was said, as a datetime in the time zone."""
+        time = self.time if message.time is None else message.time
+        try:
+            return datetime.fromtimestamp(time / _MICROSECONDS, ZoneInfo(self.time_zone))
+        except (ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 from vikingd.domain import cancellation
 from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, Untaken
@@ -24,7 +23,7 @@ from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
 from vikingd.memory.clause_patterns import ENDED, HOLDS, PAST, in_both, language
 from vikingd.memory.relations import DENIES, ENDS, Understood, understood
-from vikingd.memory.said_dates import Marked, marked
+from vikingd.memory.said_dates import Marked, SaidAt, marked
 from vikingd.memory.third_person import HAN, of_others, third_person
 from vikingd.memory.unquoted_text import LEFT_OUT, own_words
 
@@ -39,23 +38,6 @@ MAX_CLAUSE = 400
 
 _MAX_CLAUSES = 4
 _FEW = 12  # characters of a sentence that names nobody
-_MICROSECONDS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class SaidAt:
-    """The default time of messages that have none, in microseconds, and the time zone."""
-
-    time: int
-    time_zone: str = "UTC"
-
-    def of(self, message: SessionMessage) -> datetime:
-        """Return the time at which a message was said, as a datetime in the time zone."""
-        time = self.time if message.time is None else message.time
-        try:
-            return datetime.fromtimestamp(time / _MICROSECONDS, ZoneInfo(self.time_zone))
-        except (ValueError, OverflowError, OSError):
-            return datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +70,15 @@ _CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
     in_both, ("CUT", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
 )
 _FIRST_PERSON = lazy(r"\b(?:i|i['’]\w+)\b", re.IGNORECASE)  # in a wish
+_HEADED, _PUZZLE, _FAMILY, _SPOUSE, _RELATIVE, _NO_CLAUSE = map(
+    in_both, ("HEADED", "PUZZLE", "FAMILY", "SPOUSE", "RELATIVE", "NO_CLAUSE")
+)
 _WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE"))
 _FRAMED, _NO_FACT, _FOR_NOW, _NOT_KEPT = map(in_both, ("FRAMED", "NO_FACT", "FOR_NOW", "NOT_KEPT"))
 _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
     in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
+_INTERRUPTED, _ENDED_SINCE, _SINCE_THEN = map(in_both, ("INTERRUPTED", "ENDED_SINCE", "SINCE_THEN"))
 _DANGLES, _LISTED, _SELF_DAY, _BLANK, _BRACKETS, _INTRODUCES = map(
     in_both, ("DANGLES", "LISTED", "SELF_DAY", "BLANK", "BRACKETS", "INTRODUCES")
 )
@@ -122,9 +108,10 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
             if is_played and (one.facts or one.ended):
                 one = _Sentence(one.sentence, reason="it is said in a play")
             if _FRAMED.match(one.sentence):
-                read = [(i, _dropped(old) if i == index else old) for i, old in read]
+                told = index if any(i == index for i, _ in read) else read[-1][0] if read else -1
+                read = [(i, _dropped(old) if i == told else old) for i, old in read]
             if read and _BACK.match(one.sentence):
-                _take_back(read, index)
+                _take_back(read, index, ends=not _ENDED_SINCE.match(one.sentence))
             read.append((index, one))
     facts: dict[str, Proposal] = {}
     ended: list[Ending] = []
@@ -140,16 +127,17 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
     return Statements(tuple(facts.values())[-MAX_MEMORIES:], tuple(ended), tuple(untaken))
 
 
-def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
+def _take_back(read: list[tuple[int, _Sentence]], index: int, *, ends: bool) -> None:
     """Drop the facts of the sentence that a correction such as "wait, no" takes back.
 
-    It is the last sentence of message `index`, or else all of the message before it.
+    It is the last sentence of message `index`, or else all of the message before it. With `ends`
+    the ends that it tells of are dropped, too: "he died" leaves them.
     """
     message = read[-1][0]
     for i in range(len(read) - 1 if message == index else 0, len(read)):
         last = read[i][1]
         if read[i][0] == message and (last.facts or last.ended):
-            read[i] = message, _dropped(last)
+            read[i] = message, replace(_dropped(last), ended=() if ends else last.ended)
 
 
 def _dropped(one: _Sentence) -> _Sentence:
@@ -172,7 +160,9 @@ class _Sentence:
 def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
     """Yield the sentences of a message that are the user's own words."""
     own = own_words(content)
-    in_jest = _JEST.search(own) is not None
+    barred = "it is said in jest" if _JEST.search(own) else ""
+    if not barred and _PUZZLE.search(own):
+        barred = "it is told in a puzzle"
     for line in own.splitlines():
         bullet = _BULLET.match(line)
         body = line[bullet.end() :] if bullet else line
@@ -183,8 +173,11 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
                     if _FRAMED.match(sentence):
                         yield _Sentence(sentence, reason="it tells of another text")
                     return
+            if _HEADED.match(sentence):
+                yield _Sentence(sentence, reason="a title is before it")
+                return
             if _MEANING.search(_unfilled(sentence)):
-                one = _with_names(_read(sentence, now, who, in_jest=in_jest), in_jest=in_jest)
+                one = _with_names(_read(sentence, now, who, barred), barred)
                 who = _who(sentence, who)
                 yield replace(one, who=who)
         end = body[-MAX_SENTENCE:].rstrip()
@@ -192,9 +185,9 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
             return
 
 
-def _with_names(one: _Sentence, *, in_jest: bool) -> _Sentence:
+def _with_names(one: _Sentence, barred: str) -> _Sentence:
     """Add a fact for each named person of the user in the sentence: "my son Tom"."""
-    if in_jest or any(p.search(one.sentence) for p in (_ASKS, _LAUGHS, _IF, _CORRECTS, _TURNS)):
+    if barred or any(p.search(one.sentence) for p in (_ASKS, _LAUGHS, _IF, _CORRECTS, _TURNS)):
         return one
     named = [
         (MemoryKind.ENTITIES, f"The user's {found['of'].lower()} is called {found['name']}.")
@@ -234,14 +227,16 @@ def _antecedent(text: str, who: str) -> Understood | None:
     return Understood(_ENTITIES, "", (), HOLDS, frozenset(), who)
 
 
-def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence:
+def _read(sentence: str, now: datetime, who: str, barred: str) -> _Sentence:
+    """Return what a sentence states; nothing if the reason `barred` is not empty."""
     if len(sentence) > MAX_SENTENCE:
         return _Sentence(sentence, reason="it is long")
     if LEFT_OUT in sentence or any(sign in sentence for sign in "`{}"):
         return _Sentence(sentence, reason="it quotes another text")
-    if in_jest:
-        return _Sentence(sentence, reason="it is said in jest")
-    if _CORRECTS.search(sentence):
+    if barred:
+        return _Sentence(sentence, reason=barred)
+    then = _SINCE_THEN.search(sentence)
+    if _CORRECTS.search(sentence) or (then and not DENIES.search(sentence[: then.start()])):
         return _Sentence(sentence, reason="it corrects itself")
     if _ASKS.search(sentence):
         return replace(_facts_of(sentence, _beside_question(sentence, now)), reason="it asks")
@@ -304,6 +299,8 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
     parts, i = list[Understood](), 0
     while i < len(starts):
         for j in range(min(len(ends), i + _MAX_CLAUSES), i, -1):
+            if _INTERRUPTED.match(text, ends[j - 1]):
+                continue
             said = _stated(text[starts[i] : ends[j - 1]], now, before)
             if said is not None and (i == 0 or before or _may_begin(text[starts[i] :], said)):
                 parts.append(said)
@@ -384,12 +381,14 @@ def _memory_to_keep(sentence: str, found: re.Match[str], now: datetime) -> _Sent
         return _Sentence(sentence, reason="what to remember is empty or long")
     if (parts := _parsed(what, now)) is not None:
         return _facts_of(sentence, parts)
-    if found["aside"] or found["zh_aside"]:
+    if found["aside"] or found["zh_aside"] or _NO_CLAUSE.search(what):
         return _Sentence(sentence, reason="not all of it is understood")
     days = marked(what, now, weekdays=False)
     note = days.shown(of_others(third_person(days.plain)))
     if _UNTURNED.search(note):
         return _Sentence(sentence, reason="it is not clear of whom it speaks")
+    if _RELATIVE.search(note):
+        return _Sentence(sentence, reason="its day is not known")
     kind = _PROFILE if _SUBJECT.match(what) else _ENTITIES
     if found["to"] or _WISHES.match(what):
         kind = _PREFERENCES
@@ -434,10 +433,13 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
                 return None
             space = "" if is_chinese else " is " if he["short"] else " "
             tried = [f"{who}{space}{text[he.end() :]}"]
-        elif is_chinese and _INTRODUCES.match(before.note):
+        elif (is_chinese and _INTRODUCES.match(before.note)) or (
+            is_chinese and who and _SPOUSE.match(text)
+        ):
             return None
         elif is_chinese:
-            tried = [f"{who or '我'}{text}", *tried]
+            # A relative in the next clause is the user's, not that of the person before.
+            tried = [f"{'我' if _FAMILY.match(text) else who or '我'}{text}", *tried]
         elif not who:
             tried = [f"I {text}", f"I am {text}", *tried]
         elif _THIRD.match(text):

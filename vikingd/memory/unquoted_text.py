@@ -109,6 +109,19 @@ _BEGINS_LINE = lazy(
     r"on .{0,80}\bwrote:|#{1,6} \S|={4,}\s*$|-{4,}\s*$)",
     re.IGNORECASE,
 )
+# A line of somebody else in a conversation that the user tells, and one of any speaker.
+_ROLES = (
+    r"(?:customer|client|patient|guest|interviewer|interviewee|candidate|caller|student|him|her|"
+    r"he|she|them|(?:my )?(?:boss|mum|mom|dad|wife|husband|girlfriend|boyfriend|brother|sister|"
+    r"friend|coworker|colleague|landlord|roommate|neighbou?r)|[A-H]|客户|顾客|客人|患者|病人|医生|"
+    r"面试官|应聘者|老师|学生|家长|[甲乙丙丁男女]|他|她|对方|(?:我的?)?(?:妈妈?|爸爸?|老婆|老公|女朋友|男朋友|"
+    r"朋友|同事|老板|领导|房东|室友|邻居))"
+)
+_SPEAKER = lazy(rf"[ \t]*{_ROLES}[ \t]*[:：][ \t]*[^\s\d]", re.IGNORECASE)
+_TOLD = lazy(
+    rf"(?m)^[ \t]*(?:me|i|我)[ \t]*[:：](?=[^\n]*\n(?:[ \t]*\n)?[ \t]*{_ROLES}[ \t]*[:：])",
+    re.IGNORECASE,
+)
 _ABOVE = lazy(
     rf"\b(?:{_TEXT}|yaml|json|xml|html|code|block|part)\b (?:\w+ )?above\b|"
     rf"\babove (?:\w+ )?{_TEXT}\b"
@@ -211,7 +224,11 @@ def _read(text: str) -> _Reading:
             read.leave_out([(0, found.start() - 1)])
             break
     for found in _LINE.finditer(read.text):
-        begin = found.start() if _BEGINS_LINE.match(found[0]) else _begin(read.text, *found.span())
+        is_turn = _BEGINS_LINE.match(found[0]) or _SPEAKER.match(found[0])
+        if is_turn or _TOLD.match(read.text, found.start()):
+            begin: int | None = found.start()
+        else:
+            begin = _begin(read.text, *found.span())
         if begin is not None:
             read.leave_out([(begin, len(read.text))])
             break

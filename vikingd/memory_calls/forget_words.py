@@ -21,7 +21,8 @@ from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.clause_patterns import language
 from vikingd.memory.forget_forms import Patterns
 from vikingd.memory.relations import Relation, relation_of
-from vikingd.memory.statements import SaidAt, read
+from vikingd.memory.said_dates import SaidAt
+from vikingd.memory.statements import read
 
 _HAN = lazy(f"[{CJK_CHARS}]")
 _FORM = Patterns("forget_words")
@@ -86,8 +87,9 @@ def words(text: str) -> tuple[str, ...]:
 def _folded(text: str) -> frozenset[str]:
     """Return the search terms of a text.
 
-    "allergy" and "allergic" give the same term, for example.
+    "allergy" and "allergic" give the same term, for example, and so do the spellings of a word.
     """
+    text = language("english").rewritten("spelling", text)
     plain = re.sub(r"\b(is|are|was) called\b", r"\1 named", text)
     return frozenset("allerg" if term == "allergi" else term for term in terms(plain))
 

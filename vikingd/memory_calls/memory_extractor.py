@@ -31,6 +31,7 @@ from vikingd.memory.contradicted_memories import Changing, Ended, FileChanged, N
 from vikingd.memory.known_file_routes import Routes
 from vikingd.memory.memory_file_series import Rewrite, Series
 from vikingd.memory.memory_types import Remembered, Rewritten
+from vikingd.memory.said_dates import SaidAt
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
 from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
 from vikingd.memory_calls.proposer import Proposer
@@ -165,7 +166,7 @@ class MemoryExtractor:
         """Read facts and requests to forget by the rules, and ask the model for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
         messages, first = query.session.messages, query.first
-        at = statements.SaidAt(query.time, query.time_zone)
+        at = SaidAt(query.time, query.time_zone)
         notes: dict[Degradation, None] = {}
         requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
         other = forget_requests.left(messages, requests)
