@@ -14,8 +14,9 @@ USER = "user"
 """The word that clients take in place of an address: the socket of the user's own daemon."""
 
 LONGEST_PATH = 103
-MAX_PORT = 65_535
 """The most bytes of a unix socket's path, which is the limit of macOS; Linux takes four more."""
+
+MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
