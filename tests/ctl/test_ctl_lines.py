@@ -57,6 +57,17 @@ def test_get_prints_lines_as_they_are(ctl: Ctl, given: str, shown: str) -> None:
     assert ctl("get", FILE, "--lines", given) == (0, shown, "")
 
 
+def test_lines_behind_a_uri_are_those_that_find_shows(ctl: Ctl, client: MessageClient) -> None:
+    """`get URI:4-5` prints the lines; a file whose name ends so is printed whole."""
+    assert ctl("get", f"{FILE}:4-5") == (0, "class Client:\r\n    茶 = 1\r\n", "")
+    assert ctl("get", f"{FILE}:7") == (0, "def request(): ...\r\n", "")
+    client.put([Draft(f"{FILE}:7", content="its own file")])
+    assert ctl("get", f"{FILE}:7") == (0, "its own file", "")
+    code, _, said = ctl("get", f"{FILE}:99")
+    assert (code, "there are 7 lines" in said) == (2, True)
+    assert ctl("get", f"{FILE}.old:4")[0] == 4
+
+
 def test_lines_as_json(ctl: Ctl) -> None:
     """As JSON the lines come with the numbers of the first and the last of them."""
     for form in ("json", "jsonl", "yaml"):

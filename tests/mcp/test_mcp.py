@@ -76,6 +76,8 @@ def test_find_gives_files_with_their_passages(tree: Daemon) -> None:
         assert read["content"].startswith(passage["content"])
         read = await told(client, "read", uri=best["uri"], lines=passage["lines"])
         assert read["content"].strip() == passage["content"]
+        again = await told(client, "read", uri=f"{best['uri']}:{passage['lines']}")
+        assert (again["uri"], again["content"]) == (best["uri"], read["content"])
         only = await told(client, "find", query="oolong", types=["skill"])
         [skill] = only["results"]
         assert (skill["type"], skill["abstract"]) == ("skill", "Brews tea.")

@@ -17,7 +17,7 @@ from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.line_numbers import LineRange, line_range
+from vikingd.domain.line_numbers import LineRange, apart, line_range
 
 if TYPE_CHECKING:
     from vikingd.client import ContextType
@@ -205,7 +205,7 @@ def get(
     """Show a file, or what is in a directory.
 
     On a terminal its URI, type, title and time stand above the content. In a pipe the content is
-    printed alone, unchanged.
+    printed alone, unchanged. Lines may stand behind a URI, as find shows them: tea.md:12-40.
 
     RPC: viking.retrieval.v1.Contexts/Get, .../List
 
@@ -223,9 +223,16 @@ def get(
     ]
     if len(given) > 1:
         raise typer.BadParameter(f"{' and '.join(given)} exclude each other")
+    from vikingd.client import NotFound
     from vikingd.ctl import render
 
-    reply = session.client.get(uri)
+    try:
+        reply = session.client.get(uri)
+    except NotFound:  # a name may end like that
+        uri, behind = apart(uri)
+        if not behind or given:
+            raise
+        reply, lines = session.client.get(uri), lines_of(behind)
     if lines is not None:
         _show_lines(session, reply.context, lines)
     elif overview and not reply.context.overview and session.form is Form.TEXT:

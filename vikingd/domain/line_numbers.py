@@ -14,6 +14,8 @@ from vikingd.domain.errors import InvalidField
 # 12:40, 12-40, 12:, :40 or 12
 _GIVEN = re.compile(r"([0-9]{1,10})?(?:(:|(?<=[0-9])-(?=[0-9]))([0-9]{1,10})?)?")
 
+_GIVEN_BEHIND = re.compile(r"[0-9]{1,10}(?:-[0-9]{1,10})?")  # see `lines_behind`
+
 
 def lines_at(content: str, starts: Iterable[int]) -> Iterator[int]:
     """Yield the line number of each index of `starts`, which must ascend; takes one pass."""
@@ -43,6 +45,12 @@ def shown_lines(first: int, last: int) -> str:
 def lines_behind(first: int, last: int) -> str:
     """Return a range of lines to append to a URI, such as ":12-40"; "" if `first` is 0."""
     return f":{shown_lines(first, last)}" if first else ""
+
+
+def apart(uri: str) -> tuple[str, str]:
+    """Return (URI, lines) of a URI with lines behind it, such as "12-40"; (`uri`, "") without."""
+    before, colon, lines = uri.rpartition(":")
+    return (before, lines) if colon and _GIVEN_BEHIND.fullmatch(lines) else (uri, "")
 
 
 class LineRange(NamedTuple):

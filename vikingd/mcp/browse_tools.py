@@ -8,10 +8,10 @@ from typing import Annotated, Literal, TypeVar
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from vikingd.client import AsyncClient, Context
+from vikingd.client import AsyncClient, Context, NotFound
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.line_numbers import line_range
+from vikingd.domain.line_numbers import apart, line_range
 from vikingd.domain.text import one_line
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, MaxTokens, Offset, Uri
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill
@@ -45,7 +45,13 @@ async def read(
         raise ToolError("Give line or lines, one of them.")
     if level != "content" and (line or lines):
         raise ToolError(f"line and lines count in the content: leave them or level={level} out.")
-    context = await client.get(uri)
+    try:
+        context = await client.get(uri)
+    except NotFound:  # a name may end like that
+        uri, behind = apart(uri)
+        if not behind or line or lines or level != "content":
+            raise
+        context, lines = await client.get(uri), behind
     text = _text(context, level)
     stop = len(text)
     if line:
