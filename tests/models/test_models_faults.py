@@ -437,7 +437,7 @@ def test_a_pull_without_its_library_names_the_extra(
 ) -> None:
     """The client alone lists models; a pull names the packages that it needs."""
     monkeypatch.setitem(sys.modules, "httpx", None)
-    for module in ("pull", "protocol"):
+    for module in ("pull", "hub_client"):
         monkeypatch.delitem(sys.modules, f"vikingd.models.hub.{module}", raising=False)
     assert NAME in offline_ctl("models", "list")[1]
     code, _, err = offline_ctl("models", "pull", NAME)
