@@ -227,10 +227,10 @@ def check_address(address: str, typed: str = 'Client("{}")') -> None:
             f"address is {address!r}, a path: vikingd.open({address!r}) opens a directory, and "
             f"{typed.format(f'unix:{address}')} connects to the socket of a daemon"
         )
-    if address == USER or address.startswith((UNIX, "unix-abstract:", _PLAIN_SCHEME)):
-        return  # a URI of the tree has an error of its own
+    if address == USER or address.startswith((UNIX, "unix-abstract:", TLS, _PLAIN_SCHEME)):
+        return  # the parser has the errors for these
     found = re.match(r"([a-z][a-z\d+.-]*)://", address, re.I)
-    if found and not address.startswith((TLS, *_SCHEMES)):
+    if found and not address.startswith(_SCHEMES):
         raise ValueError(f"address is {address!r}, and {found[0]} is not known; {forms}")
     if re.search(r"\s", address.strip()):
         raise ValueError(f"address is {address!r}, with a space; {forms}")
