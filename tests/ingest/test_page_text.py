@@ -298,5 +298,9 @@ def test_spans_and_styles_have_limits() -> None:
     assert text_of(f"<table>{'<tr><td colspan=1000>a</td></tr>' * 300}</table>")
     css = ".a .b{display:none}" * 500 + "/*" + "{" * 50_000
     assert text_of(f"<style>{css}</style>" + "<div class=b>x</div>" * 500)
+    nested = (
+        ".a{" + f"{'& ' * 20}{{" * 16 + "display:none" + "}" * 17
+    )  # a selector of 20^16 letters
+    assert text_of(f"<style>{nested}</style><p>b") == "b"
     assert text_of("<p style='visibility:hidden'>" * 100 + "a" + "<p>b")
     assert time.process_time() - started < 30

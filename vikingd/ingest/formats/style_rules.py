@@ -18,6 +18,7 @@ _SHOWN = re.compile(r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-)))",
 _MEDIA = re.compile(r"(?:only\s+)?(?:(?:all|screen)\b)?(?P<conditions>.*)$", re.I | re.S)
 _MAX_NESTED = 16  # levels of rules
 _MAX_SELECTORS = 100  # of a nested rule
+_MAX_SELECTOR = 1000  # characters
 # A condition that each screen fulfils.
 _ANY_SCREEN = re.compile(
     r"(?:and\s*)?\(\s*(?:min-(?:device-)?(?:width|height)\s*:\s*(?:[012]?\d{1,2}(?:\.\d+)?px|0)"
@@ -193,6 +194,7 @@ def _nested(head: str, above: Sequence[str]) -> Sequence[str]:
         one.replace("&", outer) if "&" in one else f"{outer} {one}"
         for outer in above
         for one in selectors
+        if len(one) + len(outer) * max(1, one.count("&")) < _MAX_SELECTOR
     ]
     return pairs[:_MAX_SELECTORS]
 
@@ -239,7 +241,7 @@ def _end(css: str, start: int) -> int:
 def _compounds(selector: str) -> tuple[tuple[_Compound, bool], ...]:
     """Return the compounds of a selector, see `Rule`; () for a selector that is not simple."""
     found: list[tuple[_Compound, bool]] = []
-    if not selector or len(selector) > 1000:
+    if not selector or len(selector) > _MAX_SELECTOR:
         return ()
     is_parent = False
     parts = _COMBINATOR.split(selector)
