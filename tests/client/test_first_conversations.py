@@ -51,6 +51,9 @@ def test_the_usual_forms_of_a_conversation_are_taken(given: Any) -> None:
             "So.",
         ),
         ({"content": "So.", "tool_calls": [{"function": {"name": "look"}}]}, "So."),
+        ({"content": [{"type": "thinking"}, {"type": "tool_use", "name": "look"}]}, "calls look"),
+        ({"content": [{"type": "tool_result", "content": "3"}]}, "has the result of a tool"),
+        ({"content": "", "tool_calls": [{"name": "look", "args": {}, "id": "1"}]}, "calls look"),
     ],
 )
 def test_a_call_of_a_tool_keeps_its_place(message: dict[str, Any], text: str) -> None:

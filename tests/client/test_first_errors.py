@@ -191,7 +191,8 @@ WRONG: dict[str, tuple[Callable[[Any], object], str, str]] = {
     "a negative timeout": (lambda c: c.with_timeout(-1), "timeout is -1", "timeout=5.0"),
     "NaN as timeout": (lambda c: c.with_timeout(math.nan), "timeout is nan", "timeout=5.0"),
     "a text as timeout": (lambda c: c.with_timeout("5"), "timeout is a str", "timeout=5.0"),
-    "a number as key": (lambda c: c.with_key(5), "key is an int (5)", "a str"),
+    "a number as key": (lambda c: c.with_key(5), "key is of type int", "a str"),
+    "a space behind a port": (lambda _: Client("a:7716 "), "with a space", '"127.0.0.1:7716"'),
     "an empty path": (
         lambda c: c.import_path("", "viking://resources/x"),
         "path: is empty",

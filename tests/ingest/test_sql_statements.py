@@ -57,6 +57,7 @@ DELIMITER ;
             [("dbo > GetOrders", 6, 14), ("dbo > Twice", 19, 24), ("plain_table", 27, 27)],
         ),
         (DELIMITED, [("refund", 2, 7)]),
+        ("-- of data/*.sql\nPRINT 'a/*'\nGO\n" + DELIMITED, [("refund", 5, 10)]),
         ("SELECT @x = (( FROM\nGO\nPRINT 'CREATE TABLE a'\n", None),
         ("-- CREATE PROCEDURE a AS\nEXEC (( @create\n", None),
     ],

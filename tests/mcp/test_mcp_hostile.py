@@ -142,6 +142,7 @@ JUNK: tuple[tuple[bytes, str], ...] = (  # a line, and the beginning of its repl
     (tool(query="\ud83d"), "Parse error: a text of the message has half of a surrogate pair"),
     (b'{"a": "\\u00e9"', "Parse error: the line is not JSON"),
     (b'["\\ud83d"]', "Parse error: the line is not JSON"),
+    (b'{"id": 1, "b": "\\u00e9", "a":' + b"[" * 300 + b"]" * 300 + b"}", "the line is not JSON"),
     (b"[" * 100_000, '"code": -32700'),
     (b'{"a":' * 5000 + b"1" + b"}" * 5000, '"code": -32700'),
     (b"", ""),

@@ -93,6 +93,7 @@ _EXAMPLES = {
     "address": '"127.0.0.1:7716"',
     "key": '"vk_..."',
 }
+_SECRET = ("key", "the key")  # arguments whose values no error shows
 _BY_KIND = {"str": '"..."', "int": "1", "float": "0.5", "bool": "True"}
 
 
@@ -136,7 +137,8 @@ def wrong_type(name: str, value: object, wanted: str, example: str = "") -> Type
     """
     shown = example or _EXAMPLES.get(name, "")
     such = f", such as {name}={shown}" if shown else ""
-    return TypeError(f"{name} is {described(value)}; give {wanted}{such}")
+    shown = f"of type {type(value).__name__}" if name in _SECRET else described(value)
+    return TypeError(f"{name} is {shown}; give {wanted}{such}")
 
 
 def checked(

@@ -215,6 +215,7 @@ Conversation: TypeAlias = (
 """A Session, the object that its file has, or messages: dicts with role and content."""
 
 _CALLS = ("tool_use", "tool_call", "function")  # types of a call of a tool
+_RESULT = "tool_result"
 _EXAMPLE = '[{"role": "user", "content": "I moved to Lyon."}]'
 
 
@@ -267,17 +268,20 @@ def _message(given: SessionMessage | Mapping[str, Any]) -> SessionMessage:
 
 
 def _calls(given: object) -> str:
-    """Return the calls of tools of a message without a text, as text; "" for no calls.
+    """Return what a message without a text does with tools, as text; "" if it does nothing.
 
     The message keeps its place, since memories name the numbers of the messages they are from.
     """
     names = []
     for one in given if isinstance(given, list | tuple) else ():
-        if not isinstance(one, Mapping) or not (one.get("type") in _CALLS or "function" in one):
+        if not isinstance(one, Mapping):
             return ""
-        function = one.get("function")
-        named = function if isinstance(function, Mapping) else one
-        names.append(str(named.get("name") or "a tool"))
+        if one.get("type") == _RESULT:
+            return "has the result of a tool"
+        if one.get("type") in _CALLS or "function" in one or "args" in one:
+            function = one.get("function")
+            named = function if isinstance(function, Mapping) else one
+            names.append(str(named.get("name") or "a tool"))
     return f"calls {', '.join(names)}" if names else ""
 
 

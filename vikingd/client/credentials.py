@@ -232,7 +232,7 @@ def check_address(address: str, typed: str = 'Client("{}")') -> None:
     found = re.match(r"([a-z][a-z\d+.-]*)://", address, re.I)
     if found and not address.startswith(_SCHEMES):
         raise ValueError(f"address is {address!r}, and {found[0]} is not known; {forms}")
-    if re.search(r"\s", address.strip()):
+    if re.search(r"\s", address):
         raise ValueError(f"address is {address!r}, with a space; {forms}")
     if _is_ipv6(address):
         right = typed.format(f"[{address}]:7716")

@@ -77,7 +77,10 @@ _COMMANDS = (
     ),
     _Statement(
         "mysql",
-        re.compile(rf"mysql(?:dump|admin|import|show|check)?[ \t]{_LINE}(?<=[ \t])-p{_VALUE}"),
+        re.compile(
+            rf"mysql(?:dump|admin|import|show|check)?[ \t]{_LINE}"
+            rf"(?<=[ \t])-p(?!ort\b|ort\d){_VALUE}"
+        ),
         "password",
         True,
     ),
@@ -114,6 +117,7 @@ _NAME = re.compile(
 _ROLE = re.compile(
     r"\b(?:with|encrypted|login|(?:user|role)\s{1,8}\S{1,60})\s{1,8}\Z", re.IGNORECASE
 )
+_SETS_ROLE = re.compile(r"\b(?:create|alter)\s{1,8}(?:user|role|login|group)\b", re.IGNORECASE)
 _VARIABLE = re.compile(
     r"(?:\A|\n)[ \t]{0,20}(?:ENV|setenv|setx|set[ \t]+-[gUx]{1,3})[ \t]{1,8}\w{0,60}\Z",
     re.IGNORECASE,
@@ -134,9 +138,12 @@ _OTHERWISE = re.compile(
     r"[\w\"'\])?]{0,30}+[ \t]{0,8}(?::[^=\n]{1,40})?=[^=\n;]{0,100}?"
     rf"(?:\|\||\?\?|\?:|\bor\b)[ \t]{{0,8}}{_QUOTED}"
 )
-_HEX = re.compile(r"[0-9a-fA-F]+\Z")
+_HEX = re.compile(r"(?:[0-9a-fA-F]+|0x[0-9a-fA-F]{40})\Z")  # also the address of a contract
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_REFERENCE = re.compile(r"[A-Za-z_]\w*(?:[.:]{1,2}[A-Za-z_]\w*){1,8}\Z|/|\.{1,2}/|\w{2,12}://|~/|-")
+_REFERENCE = re.compile(
+    r"[A-Za-z_]\w*(?:[.:]{1,2}[A-Za-z_]\w*){1,8}\Z|/|\.{1,2}/|\w{2,12}://|~/|-"
+    r"|\d{4}-\d\d-\d\d[T ]|(?:[A-Z0-9]+-)*(?:HMAC|RSA)-SHA\d+\Z"  # a time, a scheme of signatures
+)
 # A password of an application, in four groups of four letters.
 _GROUPS = re.compile(
     r"\w{0,30}+[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"'](?P<value>[a-z]{4}(?: [a-z]{4}){3})[\"']"
@@ -179,7 +186,9 @@ def stated_value(text: str, at: int, end: int, kind: str, *, is_config: bool) ->
         is_define, is_role = _DEFINE.search(before), _ROLE.search(before)
         is_quoted = match["quote"] is not None
         if is_define or (is_role and is_quoted):
-            return _value(match, kind, lenient=kind == "password") if is_quoted else None
+            is_set = is_define or _SETS_ROLE.search(before)
+            lenient = kind == "password" and bool(is_set)
+            return _value(match, kind, lenient=lenient) if is_quoted else None
         if _OPTION.search(before) or _VARIABLE.search(before):
             return _value(match, kind, lenient=is_config and kind == "password")
         if is_quoted and _SIGNING.search(before):

@@ -89,7 +89,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9!@#$%^&*+=?~_]+\Z")
 _NO_SECRET = re.compile(
     r"^i[sz]|public|hash|digest|checksum|finger|encrypted|(?:_|-|\b)(?:id|ids|url|uri|path|file|dir"
     r"|name|type|kind|len|length|size|ttl|count|arn|ref|version|expir\w*|field|format|header"
-    r"|algorithm|alg|policy|regex|pattern|prefix|suffix|label|title|text|hint|env|var"
+    r"|algo(?:rithm)?|alg|age|policy|regex|pattern|prefix|suffix|label|title|text|hint|env|var"
     r"|endpoint|host|port|location|scope|scopes|lifetime|timeout|limit|limits|budget|pos"
     r"|index|store|provider)(?:_|-|$)"
 )
@@ -274,6 +274,11 @@ def _rest(low: str, end: int) -> str:
     return match[0] if match else ""
 
 
+def _is_table_row(low: str, at: int) -> bool:
+    """Return True if the line of a character begins with a bar; else a bar is a pipe of a shell."""
+    return low[max(0, at - 400) : at].rpartition("\n")[2].lstrip().startswith("|")
+
+
 def _kind(word: str) -> str:
     return "password" if word in _PASSWORDS else "key or token"
 
@@ -298,6 +303,8 @@ def _of_assignment(
         value = value.rstrip(".") or value
     kind = _kind(word)
     start = match.start()
+    if match["by"] == "|" and not _is_table_row(low, start):
+        return None
     if is_store:
         is_one = True
     elif word == "pass":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Self
 
 from anyio import EndOfStream
@@ -15,6 +16,7 @@ _NO_UNICODE = (
     "Parse error: a text of the message has half of a surrogate pair, such as \\ud83d, which is no "
     "character; send whole characters."
 )
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NO_MESSAGE = (
     "Invalid request: the line is not a message of JSON-RPC 2.0; send an object with jsonrpc, "
     "method and id."
@@ -79,9 +81,10 @@ def _reply(fault: Exception) -> JSONRPCError | None:
     if "\\u" in line:  # The SDK's parser refuses half of a surrogate pair; Python's reads it.
         try:
             message = json.loads(line)
+            has_half = _SURROGATE.search(json.dumps(message, ensure_ascii=False)) is not None
         except (ValueError, RecursionError):
-            message = None
-        if isinstance(message, dict):
+            message, has_half = None, False
+        if isinstance(message, dict) and has_half:
             name = message.get("id")
             return _error(name if type(name) in (int, str) else None, PARSE_ERROR, _NO_UNICODE)
     return _error(None, PARSE_ERROR, _NO_JSON)

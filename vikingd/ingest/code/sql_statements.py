@@ -30,7 +30,8 @@ _END = re.compile(
     rb"^(?:go|/|delimiter\b[^\n]*|end[ \t]*(?://|\$\$))[ \t\r]*$", re.IGNORECASE | re.MULTILINE
 )
 _COMMENTS_BEFORE = re.compile(rb"(?:^[ \t]*--[^\n]*\n)+\Z", re.MULTILINE)
-_BLOCK_COMMENT = re.compile(rb"/\*.*?(?:\*/|\Z)", re.DOTALL)
+# A string, or a comment; in one "/*" has no meaning.
+_COMMENT_OR_STRING = re.compile(rb"--[^\n]*|'[^']*+'|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _NO_LINE_END = re.compile(rb"[^\n]")
 _PARTS = re.compile(_NAME)
 _MOST_BEFORE = 2000  # bytes of comments before a statement
@@ -69,7 +70,9 @@ def sql_statements(data: bytes, pieces: Sequence[Piece], grammar: Grammar) -> It
     unread = [piece for piece in pieces if piece.root is None]
     if grammar.package != _PACKAGE or not unread or len(data) > MAX_BYTES:
         return
-    plain = _BLOCK_COMMENT.sub(lambda one: _NO_LINE_END.sub(b" ", one[0]), data)
+    plain = _COMMENT_OR_STRING.sub(
+        lambda one: _NO_LINE_END.sub(b" ", one[0]) if one[0][:2] == b"/*" else one[0], data
+    )
     ends = [one.end() for one in _END.finditer(plain)]
     begins = [one.start() for one in _FIRST_LINE.finditer(plain)]
     for piece in unread:
