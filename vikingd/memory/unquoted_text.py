@@ -110,14 +110,40 @@ _BEGINS_LINE = lazy(
     re.IGNORECASE,
 )
 # A line of somebody else in a conversation that the user tells, and one of any speaker.
+_RELATIVES = (
+    r"(?:(?:my )?(?:boss|mum|mom|dad|wife|husband|girlfriend|boyfriend|brother|sister|friend|"
+    r"coworker|colleague|landlord|roommate|neighbou?r)|(?:我的?)?(?:妈妈?|爸爸?|老婆|老公|女朋友|"
+    r"男朋友|朋友|同事|老板|领导|房东|室友|邻居))"
+)
 _ROLES = (
     r"(?:customer|client|patient|guest|interviewer|interviewee|candidate|caller|student|him|her|"
-    r"he|she|them|(?:my )?(?:boss|mum|mom|dad|wife|husband|girlfriend|boyfriend|brother|sister|"
-    r"friend|coworker|colleague|landlord|roommate|neighbou?r)|[A-H]|客户|顾客|客人|患者|病人|医生|"
-    r"面试官|应聘者|老师|学生|家长|[甲乙丙丁男女]|他|她|对方|(?:我的?)?(?:妈妈?|爸爸?|老婆|老公|女朋友|男朋友|"
-    r"朋友|同事|老板|领导|房东|室友|邻居))"
+    rf"he|she|them|{_RELATIVES}|[A-H]|客户|顾客|客人|患者|病人|医生|面试官|应聘者|老师|学生|家长|"
+    r"[甲乙丙丁男女]|他|她|对方)"
 )
-_SPEAKER = lazy(rf"[ \t]*{_ROLES}[ \t]*[:：][ \t]*[^\s\d]", re.IGNORECASE)
+# What tells of a relative behind the label "Wife:": a name, or a state or habit without a subject.
+_ANSWERS = (
+    r"(?:yes|yeah|yep|no|nope|ok|okay|sure|fine|hi|hello|hey|thanks?|why|what|who|when|where|how|"
+    r"really|maybe|please|stop|good|great|cool|nice|come|go|get|well|oh|lol|sorry|never|nothing|"
+    r"true|right|wait|look|don't|do|are|is|can|will|the|this|that|it|it's|he|she|they|dinner|done)"
+)
+_TELLS = (
+    r"(?:is|was|works|lives|has|loves|likes|hates|called|named|born|from|allergic|vegan|"
+    r"vegetarian|diabetic|retired|pregnant|divorced)"
+)
+_CAPITAL = r"(?-i:[A-ZÀ-ÞŁŚŻČŠŽİ])"
+_ABOUT = (
+    rf"(?:(?!{_ANSWERS}\b){_CAPITAL}[\w.'-]*(?: {_CAPITAL}[\w.'-]*){{0,3}}(?=[ \t]*(?:[,.(;-]|$))"
+    rf"|{_TELLS}\b|(?![好嗯没不在可行哦啊早晚快别来去吃是有等谢对什怎为哪谁真哈知收明今])"
+    rf"[{CJK_CHARS}]{{2,4}}(?<![了吗吧呢啊的呀嘛])(?=[ \t]*(?:[，。（(；;]|$)))"
+)
+_MINE = r"(?:\b(?:i|i'm|me|my|mine|we|our|you|your)\b|[我咱你您?？!！])"
+_LABEL = (
+    rf"{_RELATIVES}[ \t]*[:：](?![^\n]*{_MINE})[ \t]*{_ABOUT}"
+    rf"(?![^\n]*\n(?:[ \t]*\n)?[ \t]*(?:(?:me|i|我)|{_ROLES})[ \t]*[:：][^\n]*{_MINE})"
+)
+_SPEAKER = lazy(
+    rf"[ \t]*(?!{_LABEL}){_ROLES}[ \t]*[:：][ \t]*[^\s\d]", re.IGNORECASE | re.MULTILINE
+)
 _TOLD = lazy(
     rf"(?m)^[ \t]*(?:me|i|我)[ \t]*[:：](?=[^\n]*\n(?:[ \t]*\n)?[ \t]*{_ROLES}[ \t]*[:：])",
     re.IGNORECASE,
@@ -224,8 +250,9 @@ def _read(text: str) -> _Reading:
             read.leave_out([(0, found.start() - 1)])
             break
     for found in _LINE.finditer(read.text):
-        is_turn = _BEGINS_LINE.match(found[0]) or _SPEAKER.match(found[0])
-        if is_turn or _TOLD.match(read.text, found.start()):
+        start = found.start()
+        is_turn = _SPEAKER.match(read.text, start) or _TOLD.match(read.text, start)
+        if is_turn or _BEGINS_LINE.match(found[0]):
             begin: int | None = found.start()
         else:
             begin = _begin(read.text, *found.span())
