@@ -30,6 +30,8 @@ _COMPOUND = re.compile(r"(?P<tag>[a-z][\w-]*|\*)?(?P<rest>(?:[.#][\w-]+|\[[^\]]*
 _PART = re.compile(r"([.#])([\w-]+)|\[\s*([\w-]+)\s*(?:=\s*[\"']?([^\"'\]]*)[\"']?\s*)?\]")
 _COMBINATOR = re.compile(r"\s*>\s*|\s+")
 _IMPORTANT = "!important"
+_NO_NAME = "\ufffd"  # for an escaped character that no name of CSS has
+_HAS_STRING = re.compile(r"[\"']|url\(")  # of a value, which may have any characters
 
 
 def declarations(text: str) -> dict[str, str]:
@@ -38,6 +40,8 @@ def declarations(text: str) -> dict[str, str]:
     for one in _unescaped(_COMMENT.sub(" ", text)).lower().split(";"):
         name, colon, value = one.partition(":")
         name, value = name.strip(), value.strip()
+        if _NO_NAME in value and not _HAS_STRING.search(value):
+            continue  # as browsers ignore it
         if colon and (value.endswith(_IMPORTANT) or not found.get(name, "").endswith(_IMPORTANT)):
             found[name] = value
     return found
@@ -215,9 +219,13 @@ def _applies(rule: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Return CSS with its escapes as characters: `d`, a backslash and `69splay` are "display"."""
+    """Return CSS with its escapes as characters: `d`, a backslash and `69splay` are "display".
+
+    An escaped character is always a part of a name or a string. One that is no letter, digit, "-"
+    or "_" becomes U+FFFD, so that it is neither a space nor a sign of the syntax.
+    """
     return (
-        _ESCAPE.sub(lambda one: one[2] or _character(int(one[1], 16)), text)
+        _ESCAPE.sub(lambda one: _character(ord(one[2]) if one[2] else int(one[1], 16)), text)
         if "\\" in text
         else text
     )
@@ -225,7 +233,9 @@ def _unescaped(text: str) -> str:
 
 def _character(code: int) -> str:
     is_valid = 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
-    return chr(code) if is_valid else "\ufffd"
+    one = chr(code) if is_valid else _NO_NAME
+    is_of_name = one.isalnum() or one in "-_" or (code >= 0xA0 and not one.isspace())
+    return one if is_of_name else _NO_NAME
 
 
 def _end(css: str, start: int) -> int:
