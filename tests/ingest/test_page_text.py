@@ -150,6 +150,9 @@ HIDDEN = [
     "<style>.a{&.x{display:none}}</style><p class='a x'>S</p>",
     "<style>.x{@media screen{display:none}}</style><p class=x>S</p>",
     "<style>i{.y{color:red}} .x{display:none}</style><p class=x>S</p>",
+    f"<style>.a{{{'.b' * 500},i{{.x{{display:none}}}}}}</style><p class=a><i><b class=x>S</b></i>",
+    f"<style>{'.b,' * 99}.a{{.x{{display:none}}}}</style><div class=a><p class=x>S</p></div>",
+    "<style>@media screen{@layer a{.a{.x{display:none}}}}</style><p class=a><b class=x>S</b></p>",
     f"<style>{'@media screen{' * 50}.x{{display:none}}{'}' * 50}</style><p class=x>S</p>",
     f"<style>{'.a{' * 8}.x{{display:none}}{'}' * 8}</style>{'<div class=a>' * 8}<p class=x>S</p>",
     "<canvas>S</canvas>",
@@ -205,6 +208,9 @@ SHOWN = [
     "<style>.a{.x{display:none}}</style><p class=x>S</p>",
     "<style>.a{&:hover{display:none}}</style><p class=a>S</p>",
     "<style>.x{color:red;.y{display:none}}</style><p class=x>S</p>",
+    f"<style>.a{{{'.b' * 500}{{.x{{display:none}}}}}}</style><p class=x>S</p>",
+    f"<style>.a{{{'.b' * 500}{{@media screen{{.x{{display:none}}}}}}}}</style><p class=x>S</p>",
+    "<style>.a{@media print{.x{display:none}}}</style><p class='a x'>S</p>",
     "<style>@keyframes f{from{opacity:0}}</style><p class=f>S</p>",
     "<div><template shadowrootmode=open><p>S</p></template></div>",
 ]
@@ -316,5 +322,8 @@ def test_spans_and_styles_have_limits() -> None:
         ".a{" + f"{'& ' * 20}{{" * 16 + "display:none" + "}" * 17
     )  # a selector of 20^16 letters
     assert text_of(f"<style>{nested}</style><p>b") == "b"
+    wide = f"{','.join(['.a'] * 9_000)}{{{','.join(['.b'] * 9_000)}{{display:none}}}}"
+    long = f"{','.join(['.a'] * 9_000)}{{{','.join(['&' * 500] * 1_000)}{{display:none}}}}"
+    assert text_of(f"<style>{wide}{long}</style><p>b") == "b"
     assert text_of("<p style='visibility:hidden'>" * 100 + "a" + "<p>b")
     assert time.process_time() - started < 30

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 
 from bs4.element import Tag
 
@@ -182,25 +183,27 @@ def _blocks(
             continue
         body = css[start + 1 : at].removesuffix("}")
         selectors = above if is_group else _nested(head, above)
+        if not selectors:
+            continue  # they are too long; what it holds is not at the top
         own = body.partition("{")[0].rpartition(";")[0] if "{" in body else body
-        if selectors:
-            yield selectors, declarations(own)
+        yield selectors, declarations(own)
         if "{" in body and depth < _MAX_NESTED:
             yield from _blocks(body, selectors, depth + 1)
 
 
 def _nested(head: str, above: Sequence[str]) -> Sequence[str]:
-    """Return the selectors of a rule, with those of the rule that holds it in front."""
+    """Return the selectors of a rule, with those of the rule that holds it in front.
+
+    These are the first `_MAX_SELECTORS` ones, without those that are too long.
+    """
     selectors = [one.strip() for one in head.split(",")]
     if not above:
         return selectors
-    pairs = [
+    return [
         one.replace("&", outer) if "&" in one else f"{outer} {one}"
-        for outer in above
-        for one in selectors
+        for outer, one in islice(product(above[:_MAX_SELECTORS], selectors), _MAX_SELECTORS)
         if len(one) + len(outer) * max(1, one.count("&")) < _MAX_SELECTOR
     ]
-    return pairs[:_MAX_SELECTORS]
 
 
 def _applies(rule: str) -> bool:
