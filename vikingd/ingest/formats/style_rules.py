@@ -15,7 +15,9 @@ _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _BRACE = re.compile(r"[{}]")
 _ESCAPE = re.compile(r"\\(?:([\da-f]{1,6})\s?|([^\n]))", re.I)
 # A layer, and a test of properties that each browser knows.
-_SHOWN = re.compile(r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-)))", re.I | re.S)
+_SHOWN = re.compile(
+    r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-|(?<![\w-])-[a-z])))", re.I | re.S
+)
 _MEDIA = re.compile(r"(?:only\s+)?(?:(?:all|screen)\b)?(?P<conditions>.*)$", re.I | re.S)
 _MAX_NESTED = 16  # levels of rules
 _MAX_SELECTORS = 100  # of a nested rule
