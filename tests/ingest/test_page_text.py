@@ -331,6 +331,49 @@ def test_shown_text_is_kept(html: str) -> None:
     assert hidden == 0
 
 
+FRAMES = '<frameset cols="20%,*"><frame src="a.html"><frame src="b.html">{}</frameset>'
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        f"<html><head><title>T</title></head>{FRAMES.format('<noframes>berth</noframes>')}</html>",
+        FRAMES.format("<noframes><body><h1>berth</h1><p>seven</p></body></noframes>"),
+        FRAMES.format("<noframes><p>berth</p></noframes><noframes>seven</noframes>"),
+        "<script>var a = 1</script><body><noframes><p>berth</p></noframes></body>",
+    ],
+)
+def test_a_page_of_frames_keeps_the_text_for_programs_without_frames(html: str) -> None:
+    """A page without other text has the text that stands in for its frames, as markup."""
+    soup, hidden = parse(html)
+    if soup.head:
+        soup.head.decompose()
+    text = markdown(soup)
+    assert text.replace("# ", "").split() == ["berth", "seven"][: 1 + ("seven" in html)]
+    assert hidden == 0
+
+
+@pytest.mark.parametrize(
+    ("html", "text", "count"),
+    [
+        ("<p>berth</p><noframes><p>secret</p></noframes>", "berth", 1),
+        ("<noframes><p>secret</p></noframes><img alt=berth>", "berth", 1),
+        ("<noframes><p style='display:none'>secret</p>berth</noframes>", "berth", 1),
+        ("<noframes><p hidden>secret</p>berth</noframes>", "berth", 1),
+        ("<p style='display:none'>gone</p><noframes>berth</noframes>", "berth", 1),
+        ("<noframes>berth<script>secret</script><!-- secret --></noframes>", "berth", 0),
+        ("<video>secret</video><noframes>berth</noframes>", "berth", 1),
+    ],
+)
+def test_the_text_for_programs_without_frames_is_no_way_around(
+    html: str, text: str, count: int
+) -> None:
+    """It is left out beside other text, and what it hides itself stays hidden."""
+    soup, hidden = parse(f"<html><head></head><body>{html}</body></html>")
+    assert markdown(soup) == text
+    assert hidden == count
+
+
 def test_spans_and_styles_have_limits() -> None:
     """Cells that span millions of others are refused; style sheets take linear time."""
     row = "<tr>" + "<td rowspan=65534>a</td>" * 900 + "</tr>"
