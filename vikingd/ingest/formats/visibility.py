@@ -72,6 +72,7 @@ class _Page:
         rules = [rule for one in sheets for rule in rules_of(one.get_text())]
         self._rules = Rules(rules)
         hiding = Rules(rule for rule in rules if _may_hide(rule))
+        self._paints: dict[int, tuple[Tag, dict[str, str]]] = {}
         self._has_sheets_elsewhere = any(
             "stylesheet" in (link.get("rel") or ()) for link in soup.find_all("link")
         )
@@ -144,15 +145,25 @@ class _Page:
         stated = style.get("color") or str(element.get("color") or "")
         if not stated or "background-clip" in style or "-webkit-background-clip" in style:
             return False
-        paint: dict[str, str] = {}  # each is inherited
-        for one in (element, *element.parents):
-            paint = {**_paint(self._rules.style(one)), **paint}
+        paint = self._inherited_paint(element)
         if self._is_painted(element, paint):
             return False
         stated = paint.get(_FILL) or stated
         if _is_transparent(stated):
             return "text-shadow" not in style
         return self._is_like_background(element, stated)
+
+    def _inherited_paint(self, element: Tag) -> dict[str, str]:
+        """Return what `_paint` gives for an element, with what it inherits."""
+        lineage = [element]
+        while id(lineage[-1]) not in self._paints and lineage[-1].parent is not None:
+            lineage.append(lineage[-1].parent)
+        _, paint = self._paints.get(id(lineage[-1]), (None, {}))
+        for one in reversed(lineage):
+            if id(one) not in self._paints:
+                paint = paint | _paint(self._rules.style(one))
+                self._paints[id(one)] = one, paint  # with the element, so that its id stays its own
+        return paint
 
     def _is_painted(self, element: Tag, style: dict[str, str]) -> bool:
         """Return True if a style paints text or its outline in a color that is seen."""
