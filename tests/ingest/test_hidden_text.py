@@ -35,11 +35,21 @@ PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 PIXEL = b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 )
-SECRET = '<w:style w:type="character" w:styleId="Secret"><w:rPr><w:vanish/></w:rPr></w:style>'
+SECRET = "".join(
+    f'<w:style w:type="character" w:styleId="{name}">{facts}</w:style>'
+    for name, facts in (
+        ("Secret", "<w:rPr><w:vanish/></w:rPr>"),
+        ("Badge", '<w:rPr><w:shd w:val="clear" w:fill="1F4E79"/></w:rPr>'),
+        ("Label", '<w:basedOn w:val="Badge"/><w:rPr><w:b/></w:rPr>'),
+        ("Marked", '<w:rPr><w:highlight w:val="black"/></w:rPr>'),
+        ("Plain", '<w:basedOn w:val="Badge"/><w:rPr><w:shd w:val="clear" w:fill="auto"/></w:rPr>'),
+        ("Strong", "<w:rPr><w:b/></w:rPr>"),
+    )
+)
 
 
 def read_docx(body: str) -> Document:
-    """Return the document of a body in XML, beside a hidden character style."""
+    """Return the document of a body in XML, beside styles of characters."""
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml"
 
     def save(file: BytesIO) -> None:
@@ -98,6 +108,7 @@ WHITE = '<w:color w:val="FFFFFF"/>'
         (WHITE + '<w:shd w:val="clear" w:color="auto" w:fill="FFFFFF"/>', True),
         (WHITE + '<w:shd w:val="clear" w:color="auto" w:fill="auto"/>', True),
         (WHITE + '<w:highlight w:val="white"/>', True),
+        (WHITE + '<w:vanish w:val="0"/>', True),
         ('<w:color w:val="FFFFFF" w:themeColor="background1"/>', True),
         (f"<w14:textFill {W14}><w14:noFill/></w14:textFill>", True),
         (WHITE + '<w:shd w:val="clear" w:color="auto" w:fill="1F4E79"/>', False),
@@ -117,6 +128,81 @@ def test_docx_leaves_out_text_without_a_visible_color(facts: str, is_hidden: boo
     found = read_docx(f"<w:p>{run('berth ')}{run('seven', facts)}</w:p>")
     assert ("seven" not in found.text) == is_hidden
     assert found.lost == ["1 part that it hides from its readers left out"] * is_hidden
+
+
+@pytest.mark.parametrize(
+    ("style", "is_hidden"),
+    [
+        ("Badge", False),
+        ("Label", False),
+        ("Marked", False),
+        ("Plain", True),
+        ("Strong", True),
+        ("Unknown", True),
+    ],
+)
+def test_docx_shows_white_text_on_the_color_of_its_style(style: str, is_hidden: bool) -> None:
+    """A style of characters may have a color of its own, or by its base."""
+    facts = f'<w:rStyle w:val="{style}"/>{WHITE}'
+    found = read_docx(f"<w:p>{run('berth ')}{run('seven', facts)}</w:p>")
+    assert ("seven" not in found.text) == is_hidden
+    assert found.lost == ["1 part that it hides from its readers left out"] * is_hidden
+
+
+def anchor(behind: str) -> str:
+    """Return a run with a drawing that stands behind the text ("1") or not ("0")."""
+    of = "http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing"
+    drawing = f'<wp:anchor xmlns:wp="{of}" behindDoc="{behind}"/>'
+    return f"<w:r><w:drawing>{drawing}</w:drawing></w:r>"
+
+
+@pytest.mark.parametrize(
+    ("state", "is_hidden"), [("1", False), ("true", False), ("0", True), ("false", True)]
+)
+def test_docx_shows_white_text_over_a_picture(state: str, is_hidden: bool) -> None:
+    """White text is seen where a picture may stand behind it; text without a size never is."""
+    white = '<w:color w:val="FFFFFF" w:themeColor="background1"/>'
+    texts = run("berth ") + run("seven", white) + run("!") + run("tiny", '<w:sz w:val="2"/>')
+    found = read_docx(f"<w:p>{anchor(state)}{texts}</w:p>")
+    assert ("seven" not in found.text) == is_hidden
+    assert "tiny" not in found.text
+    count = "2 parts" if is_hidden else "1 part"
+    assert found.lost == [f"{count} that it hides from its readers left out"]
+
+
+def test_docx_shows_the_box_of_a_white_run() -> None:
+    """A run without a visible color may hold a box whose text has one; a hidden run hides it."""
+    box = (
+        '<w:pict xmlns:v="urn:schemas-microsoft-com:vml"><v:shape><v:textbox><w:txbxContent><w:p>'
+        f"{run('seven')}</w:p></w:txbxContent></v:textbox></v:shape></w:pict>"
+    )
+    for facts in (WHITE, '<w:sz w:val="2"/>'):
+        texts = f"{run('berth ')}<w:r><w:rPr>{facts}</w:rPr><w:t>secret</w:t>{box}</w:r>"
+        found = read_docx(f"<w:p>{texts}</w:p>")
+        assert found.text.split() == ["berth", "seven"]
+        assert found.lost == ["1 part that it hides from its readers left out"]
+    hidden = f"<w:r><w:rPr><w:vanish/></w:rPr>{box}</w:r>"
+    found = read_docx(f"<w:p>{run('berth ')}{hidden}</w:p>")
+    assert found.text == "berth\n"
+    assert found.lost == ["1 part that it hides from its readers left out"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        (["secret"], 1),
+        (["secret", "more"], 1),
+        (["- ", "secret"], 1),
+        (["- ", "secret", " - ", "more"], 1),
+        (["- "], 0),
+    ],
+)
+def test_docx_counts_all_that_it_removes(texts: list[str], count: int) -> None:
+    """Hidden runs side by side are one part, also at the start and behind a sign."""
+    hidden = "".join(run(text, "<w:vanish/>") for text in texts)
+    found = read_docx(f"<w:p>{hidden}</w:p><w:p>{run('berth')}</w:p>")
+    assert found.text == "berth\n"
+    assert found.lost == ["1 part that it hides from its readers left out"] * count
 
 
 def test_docx_rows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import time
 import zipfile
 from pathlib import Path
 
@@ -413,6 +414,9 @@ MAILS = [
     (FLOWED + b"\n\n> one \n> two\n>> three \nfour\n", "> one two\n>> three \nfour"),
     (FLOWED + b"\n\nEnd \n-- \nAna \nB.\n", "End \n\\-- \nAna B."),
     (FLOWED + b"\n\n From here \n on.\n", "From here on."),
+    (FLOWED + b"\n\nHi Bob, \n\nthe plan \nholds.\n", "Hi Bob, \n\nthe plan holds."),
+    (FLOWED + b"\n\n> one \n>\n> two \n> three\n", "> one \n> \n> two three"),
+    (FLOWED + b"; DelSp=yes\n\nHi \n\nlan \nges.\n", "Hi\n\nlanges."),
     (b"Content-Type: text/plain\n\nA long \nline.\n", "A long \nline."),
     (b"Content-Type: text/html; charset=big5\n\n<p>" + "港口".encode("big5") + b"</p>", "港口"),
     (
@@ -430,6 +434,16 @@ def test_messages_are_decoded(rest: bytes, text: str) -> None:
     assert document.title == "会議"
     assert document.text == f"# 会議\n\nFrom: 山田 <y@example.org>\n\n{text}\n"
     assert document.lost == []
+
+
+@pytest.mark.parametrize("keeps", [b"", b"; DelSp=yes"])
+def test_a_long_flowed_paragraph_takes_linear_time(keeps: bytes) -> None:
+    """A paragraph of two million characters is joined in seconds."""
+    mail = HEAD.encode() + FLOWED + keeps + b"\n\n" + b"quay \n" * 400_000 + b"end\n"
+    started = time.process_time()
+    text = eml.read(io.BytesIO(mail)).text
+    assert time.process_time() - started < 10
+    assert text.endswith("quay quay end\n" if not keeps else "quayquayend\n")
 
 
 def test_attachments_and_unreadable_parts_are_told() -> None:

@@ -129,6 +129,10 @@ HIDDEN = [
     "<style>.x{display:none!important}</style><p class=x style='display:block'>S</p>",
     '<p style="display:/* a */none">S</p>',
     '<p style="d\\69splay:n\\6f ne">S</p>',
+    '<p style="display:n\\00006f ne">S</p>',
+    '<p style="display:\\6e\\6f\\6e\\65">S</p>',
+    '<p style="display:none;display:block\\9">S</p>',
+    "<style>.x{visibility:hidden;visibility:visible\\0/}</style><p class=x>S</p>",
     '<p style="color:#0000">S</p>',
     '<p style="color:#12345600">S</p>',
     '<p style="color:rgba(0,0,0,0)">S</p>',
@@ -146,6 +150,22 @@ HIDDEN = [
     "<style>.a{&.x{display:none}}</style><p class='a x'>S</p>",
     "<style>.x{@media screen{display:none}}</style><p class=x>S</p>",
     "<style>i{.y{color:red}} .x{display:none}</style><p class=x>S</p>",
+    f"<style>.a{{{'.b' * 500},i{{.x{{display:none}}}}}}</style><p class=a><i><b class=x>S</b></i>",
+    f"<style>{'.b,' * 99}.a{{.x{{display:none}}}}</style><div class=a><p class=x>S</p></div>",
+    "<style>@media screen{@layer a{.a{.x{display:none}}}}</style><p class=a><b class=x>S</b></p>",
+    "<style>@supports (margin:0 -1px){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@supports (width:calc(1px - 2px)){.x{display:none}}</style><p class=x>S</p>",
+    '<p style="color:transparent;-webkit-text-stroke:0">S</p>',
+    '<p style="color:transparent;-webkit-text-stroke:0px #333">S</p>',
+    '<p style="color:transparent;-webkit-text-stroke-color:#333">S</p>',
+    '<p style="color:transparent;-webkit-text-stroke:1px transparent">S</p>',
+    '<p style="color:transparent;-webkit-text-fill-color:transparent">S</p>',
+    '<p style="color:red;-webkit-text-fill-color:transparent">S</p>',
+    '<p style="color:#fff;-webkit-text-fill-color:white">S</p>',
+    '<p style="color:transparent;-webkit-text-stroke:1px">S</p>',
+    '<p style="color:transparent;-webkit-text-stroke:thin currentcolor">S</p>',
+    '<p style="color:transparent"><b style="-webkit-text-stroke:1px">S</b></p>',
+    '<p style="color:transparent"><b style="-webkit-text-fill-color:#fff">S</b></p>',
     f"<style>{'@media screen{' * 50}.x{{display:none}}{'}' * 50}</style><p class=x>S</p>",
     f"<style>{'.a{' * 8}.x{{display:none}}{'}' * 8}</style>{'<div class=a>' * 8}<p class=x>S</p>",
     "<canvas>S</canvas>",
@@ -181,6 +201,16 @@ SHOWN = [
     '<p style="color:rgb(0 0 0 / 50%)">S</p>',
     '<p style="filter:opacity(0.5)">S</p>',
     '<p style="content:\\64isplay;/* display:none */">S</p>',
+    '<p style="display:none\\9">S</p>',
+    '<p style="display:none\\0">S</p>',
+    '<p style="display:none\\20 ">S</p>',
+    '<p style="display:none\\3000">S</p>',
+    '<p style="display:none\\9 !important">S</p>',
+    '<p style="display:none\\ ;color:red">S</p>',
+    '<p style="content:a\\;display:none">S</p>',
+    "<style>.x{content:'\\3b display:none'}</style><p class=x>S</p>",
+    "<style>.x{background:url('a\\20 b.png');color:#fff}</style><p class=x>S</p>",
+    "<style>.x{display:none\\9;visibility:hidden\\0/}</style><p class=x>S</p>",
     "<style>@media (max-width:600px){.x{display:none}}</style><p class=x>S</p>",
     "<style>@media (min-width:768px){.x{display:none}}</style><p class=x>S</p>",
     "<style>@media (prefers-color-scheme:dark){.x{display:none}}</style><p class=x>S</p>",
@@ -191,6 +221,21 @@ SHOWN = [
     "<style>.a{.x{display:none}}</style><p class=x>S</p>",
     "<style>.a{&:hover{display:none}}</style><p class=a>S</p>",
     "<style>.x{color:red;.y{display:none}}</style><p class=x>S</p>",
+    f"<style>.a{{{'.b' * 500}{{.x{{display:none}}}}}}</style><p class=x>S</p>",
+    f"<style>.a{{{'.b' * 500}{{@media screen{{.x{{display:none}}}}}}}}</style><p class=x>S</p>",
+    "<style>.a{@media print{.x{display:none}}}</style><p class='a x'>S</p>",
+    '<p style="color:transparent;-webkit-text-stroke:1px #333">S</p>',
+    '<p style="color:#0000;-webkit-text-stroke-width:1px;-webkit-text-stroke-color:red">S</p>',
+    '<p style="color:transparent;-webkit-text-fill-color:#333">S</p>',
+    '<p style="color:#fff;-webkit-text-fill-color:#333">S</p>',
+    '<p style="color:#fff;-webkit-text-stroke:1px black">S</p>',
+    '<div style="-webkit-text-stroke:1px #333"><p style="color:transparent">S</p></div>',
+    '<p style="color:transparent"><b style="-webkit-text-fill-color:red">S</b></p>',
+    "<style>.x{color:#0000;-webkit-text-stroke:1px rgb(9, 9, 9)}</style><p class=x>S</p>",
+    '<p style="background:#000;color:#0000;-webkit-text-fill-color:#fff">S</p>',
+    "<style>@supports (display:-ms-grid){.x{display:none}}</style><p class=x>S</p>",
+    "<style>@supports (position:sticky) and (width:-moz-fit-content){p{display:none}}</style><p>S",
+    "<style>@supports (display : -webkit-box){.x{display:none}}</style><p class=x>S</p>",
     "<style>@keyframes f{from{opacity:0}}</style><p class=f>S</p>",
     "<div><template shadowrootmode=open><p>S</p></template></div>",
 ]
@@ -286,6 +331,49 @@ def test_shown_text_is_kept(html: str) -> None:
     assert hidden == 0
 
 
+FRAMES = '<frameset cols="20%,*"><frame src="a.html"><frame src="b.html">{}</frameset>'
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        f"<html><head><title>T</title></head>{FRAMES.format('<noframes>berth</noframes>')}</html>",
+        FRAMES.format("<noframes><body><h1>berth</h1><p>seven</p></body></noframes>"),
+        FRAMES.format("<noframes><p>berth</p></noframes><noframes>seven</noframes>"),
+        "<script>var a = 1</script><body><noframes><p>berth</p></noframes></body>",
+    ],
+)
+def test_a_page_of_frames_keeps_the_text_for_programs_without_frames(html: str) -> None:
+    """A page without other text has the text that stands in for its frames, as markup."""
+    soup, hidden = parse(html)
+    if soup.head:
+        soup.head.decompose()
+    text = markdown(soup)
+    assert text.replace("# ", "").split() == ["berth", "seven"][: 1 + ("seven" in html)]
+    assert hidden == 0
+
+
+@pytest.mark.parametrize(
+    ("html", "text", "count"),
+    [
+        ("<p>berth</p><noframes><p>secret</p></noframes>", "berth", 1),
+        ("<noframes><p>secret</p></noframes><img alt=berth>", "berth", 1),
+        ("<noframes><p style='display:none'>secret</p>berth</noframes>", "berth", 1),
+        ("<noframes><p hidden>secret</p>berth</noframes>", "berth", 1),
+        ("<p style='display:none'>gone</p><noframes>berth</noframes>", "berth", 1),
+        ("<noframes>berth<script>secret</script><!-- secret --></noframes>", "berth", 0),
+        ("<video>secret</video><noframes>berth</noframes>", "berth", 1),
+    ],
+)
+def test_the_text_for_programs_without_frames_is_no_way_around(
+    html: str, text: str, count: int
+) -> None:
+    """It is left out beside other text, and what it hides itself stays hidden."""
+    soup, hidden = parse(f"<html><head></head><body>{html}</body></html>")
+    assert markdown(soup) == text
+    assert hidden == count
+
+
 def test_spans_and_styles_have_limits() -> None:
     """Cells that span millions of others are refused; style sheets take linear time."""
     row = "<tr>" + "<td rowspan=65534>a</td>" * 900 + "</tr>"
@@ -302,5 +390,8 @@ def test_spans_and_styles_have_limits() -> None:
         ".a{" + f"{'& ' * 20}{{" * 16 + "display:none" + "}" * 17
     )  # a selector of 20^16 letters
     assert text_of(f"<style>{nested}</style><p>b") == "b"
+    wide = f"{','.join(['.a'] * 9_000)}{{{','.join(['.b'] * 9_000)}{{display:none}}}}"
+    long = f"{','.join(['.a'] * 9_000)}{{{','.join(['&' * 500] * 1_000)}{{display:none}}}}"
+    assert text_of(f"<style>{wide}{long}</style><p>b") == "b"
     assert text_of("<p style='visibility:hidden'>" * 100 + "a" + "<p>b")
     assert time.process_time() - started < 30

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -31,6 +33,14 @@ _MARKS = re.compile(
 )
 _HIDDEN_ROW = f".//{_W}tr/{_W}trPr/{_W}hidden"
 _OFF = ("0", "false", "off")
+_STYLE_MARKS = re.compile(rb"vanish|<w:(?:shd|highlight)\b")
+_BACKGROUNDS = ("shd", "highlight")
+_ANCHOR = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}anchor"
+# What a run may hold beside text, with a color of its own.
+_DRAWN = (
+    *(f"{_W}{name}" for name in ("drawing", "pict", "object")),
+    "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent",
+)
 _TINY = 4  # half points of a font that nobody reads
 
 
@@ -51,12 +61,14 @@ def shown(data: bytes) -> tuple[bytes, int]:
         hidden = 0
         try:
             names = archive.namelist()
-            styles = _hidden_styles(archive.read(_STYLES)) if _STYLES in names else frozenset()
+            styles = _Styles.of(archive.read(_STYLES)) if _STYLES in names else _Styles()
             for name in names:
                 if _BODIES.fullmatch(name):
                     part = archive.read(name)
                     has_numbers = name == MAIN and NUMBERING in names
-                    is_styled = has_numbers or any(style.encode() in part for style in styles)
+                    is_styled = has_numbers or any(
+                        style.encode() in part for style in styles.hidden
+                    )
                     if is_styled or _MARKS.search(part) or SKIPPED.search(part):
                         root = xml(part)
                         hidden += _clean(root, styles)
@@ -78,17 +90,39 @@ def shown(data: bytes) -> tuple[bytes, int]:
     return target.getvalue(), hidden
 
 
-def _hidden_styles(data: bytes) -> frozenset[str]:
-    """Return the ids of the styles whose text is hidden, by themselves or by their base."""
-    if b"vanish" not in data:
-        return frozenset()
-    own: dict[str, bool | None] = {}
-    bases: dict[str, str] = {}
-    for style in xml(data).iter(f"{_W}style"):
-        name = style.get(f"{_W}styleId") or ""
-        own[name] = _is_on(style.find(f"{_W}rPr/{_W}vanish"))
-        if (base := style.find(f"{_W}basedOn")) is not None:
-            bases[name] = base.get(f"{_W}val") or ""
+@dataclass(frozen=True, slots=True)
+class _Styles:
+    """Styles by their ids.
+
+    Attributes:
+        hidden: those whose text is hidden.
+        colored: those whose text has a background that is not white.
+    """
+
+    hidden: frozenset[str] = frozenset()
+    colored: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, data: bytes) -> _Styles:
+        """Return the styles of a part that are hidden or colored, by themselves or by a base."""
+        if not _STYLE_MARKS.search(data):
+            return cls()
+        hidden: dict[str, bool | None] = {}
+        colored: dict[str, bool | None] = {}
+        bases: dict[str, str] = {}
+        for style in xml(data).iter(f"{_W}style"):
+            name = style.get(f"{_W}styleId") or ""
+            hidden[name] = _is_on(style.find(f"{_W}rPr/{_W}vanish"))
+            backgrounds = [style.find(f"{_W}rPr/{_W}{mark}") for mark in _BACKGROUNDS]
+            is_stated = any(one is not None for one in backgrounds)
+            colored[name] = any(map(_is_color, backgrounds)) if is_stated else None
+            if (base := style.find(f"{_W}basedOn")) is not None:
+                bases[name] = base.get(f"{_W}val") or ""
+        return cls(_inherited(hidden, bases), _inherited(colored, bases))
+
+
+def _inherited(own: Mapping[str, bool | None], bases: Mapping[str, str]) -> frozenset[str]:
+    """Return the styles with a fact; None is that of the style a style is based on."""
     found = set()
     for name in own:
         at, seen = name, set()
@@ -104,7 +138,7 @@ def _is_on(mark: Any) -> bool | None:
     return None if mark is None else mark.get(f"{_W}val") not in _OFF
 
 
-def _clean(root: Any, styles: frozenset[str]) -> int:
+def _clean(root: Any, styles: _Styles) -> int:
     """Remove hidden runs and the former places of moved text; return the number of hidden parts."""
     for moved in list(root.iter(f"{_W}moveFrom")):
         _drop(moved)
@@ -115,16 +149,27 @@ def _clean(root: Any, styles: frozenset[str]) -> int:
         if _is_on(row.find(f"{_W}trPr/{_W}hidden")) and row.getparent() is not None:
             hidden += any(map(str.isalnum, "".join(row.itertext(f"{_W}t"))))
             _drop(row)
-    before = None
+    is_over_picture = any(one.get("behindDoc") not in (None, *_OFF) for one in root.iter(_ANCHOR))
+    before = root  # the last run that was removed; at first an element before no run
+    is_counted = False
     for run in list(root.iter(f"{_W}r")):
-        if not _is_hidden(run, styles):
+        if is_gone := _is_hidden(run, styles):
+            kept: tuple[str, ...] = (f"{_W}rPr",)
+        elif _is_invisible(run, styles, is_over_picture):
+            kept = (f"{_W}rPr", *_DRAWN)
+        else:
             continue
-        has_words = any(map(str.isalnum, "".join(run.itertext(f"{_W}t"))))
-        hidden += has_words and run.getprevious() is not before
+        parts = [part for part in run if part.tag not in kept]
+        if not parts and not is_gone:
+            continue
+        words = "".join(text for part in parts for text in part.itertext(f"{_W}t"))
+        is_counted = is_counted and run.getprevious() is before
+        if not is_counted and any(map(str.isalnum, words)):
+            hidden += 1
+            is_counted = True
         before = run
-        for part in list(run):
-            if part.tag != f"{_W}rPr":
-                run.remove(part)
+        for part in parts:
+            run.remove(part)
     return hidden
 
 
@@ -134,7 +179,8 @@ def _drop(element: Any) -> None:
         parent.remove(element)
 
 
-def _is_hidden(run: Any, styles: frozenset[str]) -> bool:
+def _is_hidden(run: Any, styles: _Styles) -> bool:
+    """Return True for a run that is hidden with all it holds, by itself or by its style."""
     facts = run.find(f"{_W}rPr")
     own = None if facts is None else _is_on(facts.find(f"{_W}vanish"))
     if own is not None:
@@ -142,8 +188,20 @@ def _is_hidden(run: Any, styles: frozenset[str]) -> bool:
     paragraph = next(run.iterancestors(f"{_W}p"), None)
     for element, path in ((facts, "rStyle"), (paragraph, f"pPr/{_W}pStyle")):
         style = None if element is None else element.find(f"{_W}{path}")
-        if style is not None and style.get(f"{_W}val") in styles:
+        if style is not None and style.get(f"{_W}val") in styles.hidden:
             return True
+    return False
+
+
+def _is_invisible(run: Any, styles: _Styles, is_over_picture: bool) -> bool:
+    """Return True for a run whose text nobody sees, for its size or its color.
+
+    Args:
+        run: the run.
+        styles: the styles of the file.
+        is_over_picture: its part has a picture behind the text, at a place that is not known.
+    """
+    facts = run.find(f"{_W}rPr")
     if facts is None:
         return False
     size = facts.find(f"{_W}sz")
@@ -158,7 +216,8 @@ def _is_hidden(run: Any, styles: frozenset[str]) -> bool:
         and (color.get(f"{_W}val") or "").lower() in _WHITE
         and color.get(f"{_W}themeColor") in (None, "background1")
         and not any(color.get(f"{_W}{name}") for name in ("themeTint", "themeShade"))
-        and not _is_on_color(run, facts, paragraph)
+        and not is_over_picture
+        and not _is_on_color(run, facts, styles)
     )
 
 
@@ -174,10 +233,14 @@ def _is_color(background: Any) -> bool:
     return not (is_plain and fill in ("auto", *_WHITE))
 
 
-def _is_on_color(run: Any, facts: Any, paragraph: Any) -> bool:
+def _is_on_color(run: Any, facts: Any, styles: _Styles) -> bool:
     """Return True if a run may have another background than white, as in tables and boxes."""
-    if any(_is_color(facts.find(f"{_W}{name}")) for name in ("shd", "highlight")):
+    if any(_is_color(facts.find(f"{_W}{name}")) for name in _BACKGROUNDS):
         return True
+    style = facts.find(f"{_W}rStyle")
+    if style is not None and style.get(f"{_W}val") in styles.colored:
+        return True
+    paragraph = next(run.iterancestors(f"{_W}p"), None)
     if paragraph is not None and paragraph.find(f"{_W}pPr/{_W}shd") is not None:
         return True
     if paragraph is not None and paragraph.find(f"{_W}pPr/{_W}pStyle") is not None:

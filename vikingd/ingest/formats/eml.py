@@ -109,25 +109,24 @@ def read(file: BinaryIO) -> Document:
 def _unflowed(text: str, *, keeps: bool) -> str:
     """Return a text of the format "flowed" (RFC 3676) with each of its paragraphs in one line.
 
+    An empty line ends a paragraph, although a line before it may say that it goes on.
+
     Args:
         text: the text.
         keeps: the space that ends a line which goes on is a space of the text.
     """
-    lines: list[str] = []
+    lines: list[list[str]] = []  # the parts of each line
     before = None  # the depth of the quotation in the line before, if that line goes on
     for raw in text.splitlines():
         line = raw.lstrip(">")
         depth = len(raw) - len(line)
         line = line.removeprefix(" ")
         goes_on = line.endswith(" ") and line != "-- "
-        if line != "-- " and before == depth:
-            lines[-1] += line
-        else:
-            lines.append(f"{'>' * depth}{' ' * bool(depth)}{line}")
-        if goes_on and not keeps:
-            lines[-1] = lines[-1][:-1]
+        if not line or line == "-- " or before != depth:
+            lines.append([f"{'>' * depth}{' ' * bool(depth)}"])
+        lines[-1].append(line[:-1] if goes_on and not keeps else line)
         before = depth if goes_on else None
-    return "\n".join(lines)
+    return "\n".join(map("".join, lines))
 
 
 def _shown_parts(message: MIMEPart, depth: int) -> Iterator[MIMEPart]:

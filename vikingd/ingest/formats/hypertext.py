@@ -25,7 +25,7 @@ _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
 # Elements whose content is for programs that do not know them.
-_FALLBACK = frozenset({"audio", "canvas", "datalist", "noframes", "video"})
+_FALLBACK = frozenset({"audio", "canvas", "datalist", "video"})
 _DRAWN = ("text", "foreignobject")  # elements of a drawing whose text it shows
 _NOT_DRAWN = ("defs", "symbol", "clippath", "mask")
 _MAY_HIDE = ("hidden", "<style", "style=", "style =", "color=", "color =")
@@ -77,12 +77,27 @@ def decoded(data: bytes, assumed: str | None = None) -> Decoded:
 def parse(html: str) -> tuple[BeautifulSoup, int]:
     """Parse HTML and remove what a page does not show.
 
+    A page of frames without other text has the text for programs that know no frames.
+
     Returns:
         The page, and the number of parts with text that it hides.
 
     Raises:
         Failed: it is nested too deeply.
     """
+    soup, hidden, instead = _parsed(html)
+    if not any(map(str.isalnum, instead)):
+        return soup, hidden
+    if any(map(_has_words, (one for one in soup.contents if isinstance(one, Tag)))):
+        return soup, hidden + 1
+    inner, hidden_within, _ = _parsed(instead)
+    for part in list((inner.body or inner).contents):
+        (soup.body or soup.html or soup).append(part.extract())
+    return soup, hidden + hidden_within
+
+
+def _parsed(html: str) -> tuple[BeautifulSoup, int, str]:
+    """Parse HTML, see `parse`; the last value is the HTML that stands in for frames."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # chapters of books are XHTML
         soup = BeautifulSoup(html, "lxml")
@@ -103,6 +118,8 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
             whole.append(foot.extract())  # it may stand before the body
     lower = html.lower()
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
+    frames = soup.find_all("noframes") if "<noframes" in lower else ()
+    instead = "\n".join(one.extract().get_text() for one in frames)  # it is not parsed
     # A drawing has a title of its own.
     title = next((one for one in soup.find_all("title") if not one.find_parent("svg")), None)
     for element in list(below(soup)):
@@ -128,7 +145,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
             end = " " if text[-1].isspace() else ""
             element.replace_with(f"{start}{join_lines(text.splitlines())}{end}")
     mark_items(soup)
-    return soup, hidden
+    return soup, hidden, instead
 
 
 def hidden_parts(count: int) -> list[str]:
@@ -173,6 +190,14 @@ def _drawn(drawing: Tag) -> str:
         height = at or height
     text = join_lines(line for one in shown for line in one.get_text().split("\n"))
     return f" {text} " if text else ""
+
+
+def _has_words(element: Tag) -> bool:
+    """Return True if an element has text beside that of its head."""
+    return any(
+        any(map(str.isalnum, str(one))) and not one.find_parent("head")
+        for one in element.find_all(string=True)
+    )
 
 
 def _holds(element: Tag, inner: Tag | None) -> bool:

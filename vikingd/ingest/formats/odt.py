@@ -53,19 +53,37 @@ class _Writer:
         roots = [root]
         if "styles.xml" in archive.namelist():
             roots.append(xml(archive.read("styles.xml")))
-        self._titles, self._unseen = _styles(roots)
+        self._titles, self._unseen, self._tiny = _styles(roots)
+        self._is_tiny = False  # the text that is being written
         self._numbers = ListNumbers.of(roots)
         self._headings = HeadingNumbers.of(roots)
         self._only_headings = False  # the list that is being written holds headings alone
 
     def html(self, element: Any) -> str:
         """Return the text of an element and all below it."""
-        parts = [escape(element.text or "")]
-        for child in element:
+        outer, self._is_tiny = self._is_tiny, self._is_tiny_in(element)
+        own = [element.text or "", *(child.tail or "" for child in element)]
+        if self._is_tiny:
+            self.hidden += any(map(str.isalnum, "".join(own)))
+            own = [""] * len(own)
+        parts = [escape(own[0])]
+        for child, tail in zip(element, own[1:], strict=True):
             if isinstance(child.tag, str):
                 parts.append(self._one(child))
-            parts.append(escape(child.tail or ""))
+            parts.append(escape(tail))
+        self._is_tiny = outer
         return "".join(parts)
+
+    def _is_tiny_in(self, element: Any) -> bool:
+        """Return True if nobody reads the font of the text directly in an element.
+
+        A paragraph has the size of its style, and so has a span, or else that of what holds it.
+        """
+        style = element.get(f"{_TEXT}style-name") or ""
+        name = etree.QName(element).localname
+        if name in ("p", "h"):
+            return self._tiny.get(("paragraph", style), False)
+        return self._tiny.get(("text", style), self._is_tiny)
 
     def _one(self, element: Any) -> str:
         name = etree.QName(element).localname
@@ -293,13 +311,23 @@ def _is_hidden(element: Any, name: str) -> bool:
         return bool(element.get(f"{_TEXT}display") == "none")
     if name in ("p", "h"):
         marks = element.iterfind(f".//{_TEXT}hidden-paragraph")
-        return any(mark.get(f"{_TEXT}is-hidden") == "true" for mark in marks)
+        return any(
+            mark.get(f"{_TEXT}is-hidden") == "true"
+            and next(mark.iterancestors(f"{_TEXT}p", f"{_TEXT}h"))
+            is element  # not in a box or note
+            for mark in marks
+        )
     return name == "table-row" and element.get(f"{_TABLE}visibility") == "collapse"
 
 
-def _styles(roots: list[Any]) -> tuple[set[str], set[str]]:
-    """Return the names of the styles of titles and of hidden text."""
+def _styles(roots: list[Any]) -> tuple[set[str], set[str], dict[tuple[str, str], bool]]:
+    """Return the names of the styles of titles and of hidden text, and which have tiny text.
+
+    The last ones have their family and name. Those that state no size, or a part of one, are not
+    among them.
+    """
     titles, unseen = {"Title"}, set()
+    tiny: dict[tuple[str, str], bool] = {}
     for style in (style for one in roots for style in one.iter(f"{_STYLE}style")):
         name = style.get(f"{_STYLE}name") or ""
         if style.get(f"{_STYLE}parent-style-name") == "Title":
@@ -307,7 +335,11 @@ def _styles(roots: list[Any]) -> tuple[set[str], set[str]]:
         facts = style.find(f"{_STYLE}text-properties")
         if facts is None:
             continue
-        size = _POINTS.fullmatch(facts.get(f"{_FO}font-size") or "")
-        if facts.get(f"{_TEXT}display") == "none" or (size and float(size[1]) <= _TINY):
+        if facts.get(f"{_TEXT}display") == "none":
             unseen.add(name)
-    return titles, unseen
+        size = facts.get(f"{_FO}font-size") or "%"
+        if not size.endswith("%"):
+            points = _POINTS.fullmatch(size)
+            is_tiny = points is not None and float(points[1]) <= _TINY
+            tiny[style.get(f"{_STYLE}family") or "", name] = is_tiny
+    return titles, unseen, tiny

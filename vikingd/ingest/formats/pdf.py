@@ -46,6 +46,7 @@ _SOME_WORDS = 30  # that are enough to judge a page
 _SINGLE = 0.3  # share of words of one letter from which letters may be lost
 _LOST = 0.3  # share of the pieces of text without a width from which they are
 _TINY = 1  # points of a font that nobody reads
+_NARROW = 100  # units of the width of a page; the unit of a narrower one is no point
 _NO_WIDTH = 0.01
 _ERRORS = {
     raw.FPDF_ERR_FORMAT: "is damaged, or no PDF",
@@ -163,24 +164,33 @@ def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool, bool, int]
 def _remove_hidden(page: pypdfium2.PdfPage) -> int:
     """Remove text beside a page and text of less than a point; return the number of pieces.
 
-    Text that is not painted is read, because it is how a scan has the words of its picture.
+    Text that is not painted is read, because it is how a scan has the words of its picture. If a
+    page would have no text left, its measures mislead, and nothing is removed.
     """
-    left, bottom, right, top = page.get_cropbox()
+    left, bottom, right, top = page.get_bbox()  # the only box that pages inherit
+    has_points = right - left >= _NARROW
+    is_shown = False
     hidden = []
     # PDFium's own calls: a page has thousands of pieces, and an object for each takes long.
     sides = [c_float() for _ in range(4)]
     given = [byref(side) for side in sides]
     for at in range(raw.FPDFPage_CountObjects(page)):
         piece = raw.FPDFPage_GetObject(page, at)
-        if raw.FPDFPageObj_GetType(piece) != raw.FPDF_PAGEOBJ_TEXT:
+        kind = raw.FPDFPageObj_GetType(piece)
+        is_shown = is_shown or kind == raw.FPDF_PAGEOBJ_FORM  # it may have text
+        if kind != raw.FPDF_PAGEOBJ_TEXT:
             continue
         raw.FPDFPageObj_GetBounds(piece, *given)
         first, low, last, high = (side.value for side in sides)
         if first == last and low == high:
             continue  # a space
         is_beside = last < left or first > right or high < bottom or low > top
-        if is_beside or (high - low < _TINY and _points(piece) < _TINY):
+        if is_beside or (has_points and high - low < _TINY and _points(piece) < _TINY):
             hidden.append(piece)
+        else:
+            is_shown = True
+    if not is_shown:
+        return 0
     for piece in hidden:
         raw.FPDFPage_RemoveObject(page, piece)
         raw.FPDFPageObj_Destroy(piece)

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 
 from bs4.element import Tag
 
@@ -14,7 +15,9 @@ _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
 _BRACE = re.compile(r"[{}]")
 _ESCAPE = re.compile(r"\\(?:([\da-f]{1,6})\s?|([^\n]))", re.I)
 # A layer, and a test of properties that each browser knows.
-_SHOWN = re.compile(r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-)))", re.I | re.S)
+_SHOWN = re.compile(
+    r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-|(?<![\w-])-[a-z])))", re.I | re.S
+)
 _MEDIA = re.compile(r"(?:only\s+)?(?:(?:all|screen)\b)?(?P<conditions>.*)$", re.I | re.S)
 _MAX_NESTED = 16  # levels of rules
 _MAX_SELECTORS = 100  # of a nested rule
@@ -30,6 +33,8 @@ _COMPOUND = re.compile(r"(?P<tag>[a-z][\w-]*|\*)?(?P<rest>(?:[.#][\w-]+|\[[^\]]*
 _PART = re.compile(r"([.#])([\w-]+)|\[\s*([\w-]+)\s*(?:=\s*[\"']?([^\"'\]]*)[\"']?\s*)?\]")
 _COMBINATOR = re.compile(r"\s*>\s*|\s+")
 _IMPORTANT = "!important"
+_NO_NAME = "\ufffd"  # for an escaped character that no name of CSS has
+_HAS_STRING = re.compile(r"[\"']|url\(")  # of a value, which may have any characters
 
 
 def declarations(text: str) -> dict[str, str]:
@@ -38,6 +43,8 @@ def declarations(text: str) -> dict[str, str]:
     for one in _unescaped(_COMMENT.sub(" ", text)).lower().split(";"):
         name, colon, value = one.partition(":")
         name, value = name.strip(), value.strip()
+        if _NO_NAME in value and not _HAS_STRING.search(value):
+            continue  # as browsers ignore it
         if colon and (value.endswith(_IMPORTANT) or not found.get(name, "").endswith(_IMPORTANT)):
             found[name] = value
     return found
@@ -178,25 +185,27 @@ def _blocks(
             continue
         body = css[start + 1 : at].removesuffix("}")
         selectors = above if is_group else _nested(head, above)
+        if not selectors:
+            continue  # they are too long; what it holds is not at the top
         own = body.partition("{")[0].rpartition(";")[0] if "{" in body else body
-        if selectors:
-            yield selectors, declarations(own)
+        yield selectors, declarations(own)
         if "{" in body and depth < _MAX_NESTED:
             yield from _blocks(body, selectors, depth + 1)
 
 
 def _nested(head: str, above: Sequence[str]) -> Sequence[str]:
-    """Return the selectors of a rule, with those of the rule that holds it in front."""
+    """Return the selectors of a rule, with those of the rule that holds it in front.
+
+    These are the first `_MAX_SELECTORS` ones, without those that are too long.
+    """
     selectors = [one.strip() for one in head.split(",")]
     if not above:
         return selectors
-    pairs = [
+    return [
         one.replace("&", outer) if "&" in one else f"{outer} {one}"
-        for outer in above
-        for one in selectors
+        for outer, one in islice(product(above[:_MAX_SELECTORS], selectors), _MAX_SELECTORS)
         if len(one) + len(outer) * max(1, one.count("&")) < _MAX_SELECTOR
     ]
-    return pairs[:_MAX_SELECTORS]
 
 
 def _applies(rule: str) -> bool:
@@ -215,9 +224,13 @@ def _applies(rule: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Return CSS with its escapes as characters: `d`, a backslash and `69splay` are "display"."""
+    """Return CSS with its escapes as characters: `d`, a backslash and `69splay` are "display".
+
+    An escaped character is always a part of a name or a string. One that is no letter, digit, "-"
+    or "_" becomes U+FFFD, so that it is neither a space nor a sign of the syntax.
+    """
     return (
-        _ESCAPE.sub(lambda one: one[2] or _character(int(one[1], 16)), text)
+        _ESCAPE.sub(lambda one: _character(ord(one[2]) if one[2] else int(one[1], 16)), text)
         if "\\" in text
         else text
     )
@@ -225,7 +238,9 @@ def _unescaped(text: str) -> str:
 
 def _character(code: int) -> str:
     is_valid = 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
-    return chr(code) if is_valid else "\ufffd"
+    one = chr(code) if is_valid else _NO_NAME
+    is_of_name = one.isalnum() or one in "-_" or (code >= 0xA0 and not one.isspace())
+    return one if is_of_name else _NO_NAME
 
 
 def _end(css: str, start: int) -> int:

@@ -23,6 +23,12 @@ _MAY_HIDE = re.compile(
 )
 _LENGTH = re.compile(r"(-?\d*\.?\d+(?:e[+-]?\d+)?)\s*(px|pt|em|rem|%|vw|vh|vmin|vmax|ex|ch)?")
 _PIXELS = {"pt": 1.33, "em": 16, "rem": 16, "ex": 8, "ch": 8, "%": 0.16, "vw": 10, "vh": 10}
+_FILL = "-webkit-text-fill-color"
+_STROKE = "-webkit-text-stroke"
+_STROKE_WIDTH, _STROKE_COLOR = f"{_STROKE}-width", f"{_STROKE}-color"
+_WIDTHS = ("thin", "medium", "thick")
+_WORD = re.compile(r"[^\s(]+(?:\([^)]*\))?")  # of a value, such as "1px" and "rgb(0, 0, 0)"
+_INHERITED = ("currentcolor", "inherit", "initial", "unset", "revert")
 _RGB = re.compile(r"rgba?\(([^)]*)\)")
 # A color without opacity: #fff0, rgba(0, 0, 0, 0), hsl(0 0% 0% / 0%).
 _CLEAR = re.compile(
@@ -66,6 +72,7 @@ class _Page:
         rules = [rule for one in sheets for rule in rules_of(one.get_text())]
         self._rules = Rules(rules)
         hiding = Rules(rule for rule in rules if _may_hide(rule))
+        self._paints: dict[int, tuple[Tag, dict[str, str]]] = {}
         self._has_sheets_elsewhere = any(
             "stylesheet" in (link.get("rel") or ()) for link in soup.find_all("link")
         )
@@ -99,11 +106,18 @@ class _Page:
         ):
             self._remove(element)
         elif style.get("visibility") in ("hidden", "collapse"):
-            self._remove_text(element, lambda one: one.get("visibility") == "visible")
+            self._remove_text(element, lambda _, one: one.get("visibility") == "visible")
         elif _has_tiny_font(style):
-            self._remove_text(element, lambda one: "font-size" in one and not _has_tiny_font(one))
+            self._remove_text(
+                element, lambda _, one: "font-size" in one and not _has_tiny_font(one)
+            )
         elif self._is_invisible(element, style):
-            self._remove_text(element, lambda one: "color" in one or _background(one) is not None)
+            self._remove_text(
+                element,
+                lambda below, one: (
+                    "color" in one or _background(one) is not None or self._is_painted(below, one)
+                ),
+            )
 
     def _remove(self, element: Tag) -> None:
         """Remove an element with all below it."""
@@ -114,12 +128,12 @@ class _Page:
         self.hidden += any(map(_has_words, texts))
         element.decompose()
 
-    def _remove_text(self, element: Tag, is_shown: Callable[[dict[str, str]], bool]) -> None:
+    def _remove_text(self, element: Tag, is_shown: Callable[[Tag, dict[str, str]], bool]) -> None:
         """Remove the text of an element, except in parts whose own style makes them visible."""
         texts = [one for one in element.find_all(string=True) if _is_text(one)]
         if not any(map(_has_words, texts)):
             return
-        shown = [one for one in element.find_all(True) if is_shown(self._rules.style(one))]
+        shown = [one for one in element.find_all(True) if is_shown(one, self._rules.style(one))]
         kept = {id(text) for one in shown for text in one.find_all(string=True)}
         gone = [text for text in texts if id(text) not in kept]
         self.hidden += any(map(_has_words, gone))
@@ -131,8 +145,39 @@ class _Page:
         stated = style.get("color") or str(element.get("color") or "")
         if not stated or "background-clip" in style or "-webkit-background-clip" in style:
             return False
+        paint = self._inherited_paint(element)
+        if self._is_painted(element, paint):
+            return False
+        stated = paint.get(_FILL) or stated
         if _is_transparent(stated):
             return "text-shadow" not in style
+        return self._is_like_background(element, stated)
+
+    def _inherited_paint(self, element: Tag) -> dict[str, str]:
+        """Return what `_paint` gives for an element, with what it inherits."""
+        lineage = [element]
+        while id(lineage[-1]) not in self._paints and lineage[-1].parent is not None:
+            lineage.append(lineage[-1].parent)
+        _, paint = self._paints.get(id(lineage[-1]), (None, {}))
+        for one in reversed(lineage):
+            if id(one) not in self._paints:
+                paint = paint | _paint(self._rules.style(one))
+                self._paints[id(one)] = one, paint  # with the element, so that its id stays its own
+        return paint
+
+    def _is_painted(self, element: Tag, style: dict[str, str]) -> bool:
+        """Return True if a style paints text or its outline in a color that is seen."""
+        paint = _paint(style)
+        width = paint.get(_STROKE_WIDTH, "")
+        outline = paint.get(_STROKE_COLOR, "") if width in _WIDTHS or _pixels(width) else ""
+        return any(
+            not _is_transparent(color) and not self._is_like_background(element, color)
+            for color in (paint.get(_FILL), outline)
+            if color
+        )
+
+    def _is_like_background(self, element: Tag, stated: str) -> bool:
+        """Return True if a color is hardly another one than that behind an element."""
         if (color := _color(stated)) is None:
             return False
         at: Tag | None = element
@@ -222,6 +267,19 @@ def _pixels(value: str) -> float | None:
     """Return an approximate length in pixels; None if the text is no length."""
     found = _LENGTH.fullmatch(value.strip())
     return float(found[1]) * _PIXELS.get(found[2] or "px", 1) if found else None
+
+
+def _paint(style: dict[str, str]) -> dict[str, str]:
+    """Return the color of the fill of text, and the width and color of its outline, if stated.
+
+    A color that is the one of the text, or of the element around it, is none of them.
+    """
+    found = {}
+    for part in _WORD.findall(style.get(_STROKE, "")):
+        is_width = part in _WIDTHS or _pixels(part) is not None
+        found[_STROKE_WIDTH if is_width else _STROKE_COLOR] = part
+    found |= {name: style[name] for name in (_FILL, _STROKE_WIDTH, _STROKE_COLOR) if name in style}
+    return {name: value for name, value in found.items() if value not in _INHERITED}
 
 
 def _background(style: dict[str, str]) -> Color | None:
