@@ -8,6 +8,7 @@ import pytest
 
 from vikingd.ingest.formats.document import Failed
 from vikingd.ingest.formats.hypertext import markdown, parse
+from vikingd.ingest.formats.style_rules import rules_of
 
 MARKS = [
     ("10<sup>5</sup> cells", "10^5 cells"),
@@ -395,3 +396,10 @@ def test_spans_and_styles_have_limits() -> None:
     assert text_of(f"<style>{wide}{long}</style><p>b") == "b"
     assert text_of("<p style='visibility:hidden'>" * 100 + "a" + "<p>b")
     assert time.process_time() - started < 30
+
+
+def test_a_page_has_a_bounded_number_of_rules() -> None:
+    """A megabyte of nested rules states millions of selectors."""
+    outer = ",".join(f".a{i}" for i in range(100))
+    css = f"{outer}{{{''.join(f'.b{i}{{color:red}}' for i in range(9_000))}}}"
+    assert sum(1 for _ in rules_of(css)) == 50_000

@@ -19,6 +19,7 @@ _SHOWN = re.compile(
     r"@(?:layer\b|supports\b(?!.*(?:\bnot\b|selector|\(\s*-|(?<![\w-])-[a-z])))", re.I | re.S
 )
 _MEDIA = re.compile(r"(?:only\s+)?(?:(?:all|screen)\b)?(?P<conditions>.*)$", re.I | re.S)
+_MAX_RULES = 50_000  # of a page
 _MAX_NESTED = 16  # levels of rules
 _MAX_SELECTORS = 100  # of a nested rule
 _MAX_SELECTOR = 1000  # characters
@@ -158,6 +159,8 @@ def rules_of(css: str) -> Iterator[Rule]:
     for selectors, style in _blocks(css, (), 0):
         for selector in selectors if style else ():
             if compounds := _compounds(selector):
+                if count == _MAX_RULES:
+                    return
                 count += 1
                 yield Rule(compounds, (*_specificity(compounds), count), style)
 
