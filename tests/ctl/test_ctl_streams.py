@@ -102,3 +102,25 @@ def test_ctrl_c_ends_with_130_at_any_moment(
         assert "Traceback" not in err
         codes.append(run.returncode)
     assert set(codes) - {0}
+
+
+def test_an_interrupt_that_python_drops_comes_again() -> None:
+    """KeyboardInterrupt in a callback of a weak reference is dropped, but ends the program."""
+    code = """
+import signal, sys, time, types, weakref
+from vikingd.daemon import entry_points
+
+class One: ...
+
+def main():
+    one = One()
+    reference = weakref.ref(one, lambda _: signal.raise_signal(signal.SIGINT))
+    del one
+    time.sleep(30)
+
+sys.modules["interrupted"] = module = types.ModuleType("interrupted")
+module.main = main
+entry_points._run("interrupted", raises=True)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (130, "")

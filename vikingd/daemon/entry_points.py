@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from vikingd.system.standard_streams import open_closed
 
 _INTERRUPTED = 130  # a shell's 128 + SIGINT
+_AGAIN = 0.01  # seconds
 
 
 def vikingd() -> None:
@@ -45,6 +46,16 @@ def _quit(*_: object) -> None:
     os._exit(_INTERRUPTED)
 
 
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Repeat a Ctrl-C soon whose KeyboardInterrupt Python dropped, as it does in a callback."""
+    if lost.exc_type is KeyboardInterrupt:
+        from threading import Timer
+
+        Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
+
+
 def _run(module: str, *, raises: bool) -> None:
     """Import a module and call its `main`.
 
@@ -57,6 +68,7 @@ def _run(module: str, *, raises: bool) -> None:
     if callable(before):  # otherwise a shell ignores it
         # An import might wrap or swallow an exception.
         signal.signal(signal.SIGINT, _quit)
+        sys.unraisablehook = _interrupt_again
     open_closed()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
     main = importlib.import_module(module).main
