@@ -110,10 +110,7 @@ def test_a_name_that_is_only_used_is_found_by_its_uses(
         [
             Draft(f"{TOP}/src/api.js", content="on('x', { fetch_all: 1 });\n" + "// filler\n" * 40),
             Draft(f"{TOP}/docs/where.md", content=page),
-            Draft(
-                f"{TOP}/docs/nasa.md",
-                content="NASA. " + "Its budget was lower. " * 30,
-            ),
+            Draft(f"{TOP}/docs/nasa.md", content="NASA, NASA and NASA."),  # first by its name alone
         ]
     )
     assert client.find(question, target_uri=TOP).resources[0].uri == f"{TOP}/{path}"

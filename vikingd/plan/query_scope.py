@@ -96,7 +96,7 @@ class QueryScope:
         for terms in map(definition_terms, names):
             if self.snapshot.has_term(terms.identifiers[0], self.scope):
                 return terms
-        if not _DEFINES.search(self.text):
+        if not names or not _DEFINES.search(self.text):
             return None
         for terms in map(query_terms, names):
             if any(self.snapshot.has_term(key, self.scope) for key in terms.identifiers):
