@@ -23,7 +23,7 @@ _MAX_LABEL = 4096  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What the last line of a backup says of it: what it holds, and how to check its bytes."""
+    """The last line of a backup: its numbers of contexts and texts, and the digest of its bytes."""
 
     revision: int  # of the store
     contexts: int  # how many

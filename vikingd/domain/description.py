@@ -32,7 +32,7 @@ class Description(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What a store keeps beside the texts of a description, which are fields of the context.
+    """The origin of a description in a store. The texts themselves are fields of the context.
 
     Attributes:
         maker: the name of the model.

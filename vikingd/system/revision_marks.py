@@ -26,7 +26,7 @@ _encode = json.JSONEncoder().encode
 
 
 class Mark(NamedTuple):
-    """What a half of a mark's file states: a revision of a database that was acknowledged.
+    """An acknowledged revision of a database, as one half of a mark's file states it.
 
     Attributes:
         store: the id of the store in the database.

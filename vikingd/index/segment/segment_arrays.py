@@ -209,7 +209,7 @@ class GrowingArrays(CommonArrays):
         return Sizes(len(self.dir_parent), len(self.file_dir), len(self.text_file))
 
     def grown(self, used: Sizes, room: Sizes) -> GrowingArrays:
-        """Return copies of the arrays with `room` rows, of which the first `used` have the values.
+        """Return larger copies of the arrays; their first `used` rows are copied, others undefined.
 
         Args:
             used: the numbers of rows to copy, of directories, files and texts.
