@@ -451,3 +451,11 @@ def test_one_file_is_imported_by_its_uri_or_into_a_directory(
         "viking://resources/notes",
         "viking://resources/notes/one.md",
     ]
+
+
+@pytest.mark.parametrize("command", ["import", "import --dry-run"])
+def test_an_empty_path_is_no_working_directory(ctl: Ctl, command: str) -> None:
+    """An unset variable of a shell imports nothing."""
+    code, out, err = ctl(*command.split(), "", "viking://resources/empty")
+    assert (code, out) == (2, "")
+    assert "for PATH: is empty; . is the working directory" in err

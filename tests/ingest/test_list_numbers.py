@@ -30,6 +30,7 @@ LISTS = {
     "4": ("1", restart(7)),
     "5": ("5", ""),
     "6": ("6", ""),
+    "7": ("7", ""),
 }
 NUMBERING = (
     f"<w:numbering {W}>"
@@ -44,6 +45,9 @@ NUMBERING = (
     '<w:abstractNum w:abstractNumId="6">'
     + level(0, "japaneseCounting", "第%1条")
     + level(1, "bullet", "•")
+    + "</w:abstractNum>"
+    '<w:abstractNum w:abstractNumId="7">'
+    + level(0, "decimalZero", "%1)")
     + "</w:abstractNum>"
     + "".join(
         f'<w:num w:numId="{name}"><w:abstractNumId w:val="{of}"/>{change}</w:num>'
@@ -77,6 +81,7 @@ DOCX = [
     (item(6, "a") + TEXT + item(6, "b"), "- 第一条 a\n\nbetween\n\n- 第二条 b"),
     (item(6, "a") + item(6, "b", 1), "- 第一条 a\n  - b"),
     (HEAD + item(5, "b", 1) + HEAD, "# 2 Tides\n\n- - 2.1 b\n\n# 3 Tides"),
+    (item(7, "a") + item(7, "b"), "- 01) a\n- 02) b"),
     (item(0, "none"), "none"),
 ]
 
