@@ -17,7 +17,7 @@ from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.line_numbers import LineRange, apart, line_range
+from vikingd.domain.line_numbers import LineRange, line_range, uri_and_lines
 
 if TYPE_CHECKING:
     from vikingd.client import ContextType
@@ -229,7 +229,7 @@ def get(
     try:
         reply = session.client.get(uri)
     except NotFound:  # a name may end like that
-        uri, behind = apart(uri)
+        uri, behind = uri_and_lines(uri)
         if not behind or given:
             raise
         reply, lines = session.client.get(uri), lines_of(behind)

@@ -47,7 +47,7 @@ def _quit(*_: object) -> None:
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Repeat a Ctrl-C soon whose KeyboardInterrupt Python dropped, as it does in a callback."""
+    """Send Ctrl-C again if Python dropped its KeyboardInterrupt, as it does in a callback."""
     if lost.exc_type is KeyboardInterrupt:
         from threading import Timer
 

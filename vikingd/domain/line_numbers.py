@@ -47,7 +47,7 @@ def lines_behind(first: int, last: int) -> str:
     return f":{shown_lines(first, last)}" if first else ""
 
 
-def apart(uri: str) -> tuple[str, str]:
+def uri_and_lines(uri: str) -> tuple[str, str]:
     """Return (URI, lines) of a URI with lines behind it, such as "12-40"; (`uri`, "") without."""
     before, colon, lines = uri.rpartition(":")
     return (before, lines) if colon and _GIVEN_BEHIND.fullmatch(lines) else (uri, "")

@@ -11,7 +11,7 @@ from pydantic import Field
 from vikingd.client import AsyncClient, Context, NotFound
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.line_numbers import apart, line_range
+from vikingd.domain.line_numbers import line_range, uri_and_lines
 from vikingd.domain.text import one_line
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, MaxTokens, Offset, Uri
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill
@@ -48,7 +48,7 @@ async def read(
     try:
         context = await client.get(uri)
     except NotFound:  # a name may end like that
-        uri, behind = apart(uri)
+        uri, behind = uri_and_lines(uri)
         if not behind or line or lines or level != "content":
             raise
         context, lines = await client.get(uri), behind
